@@ -281,7 +281,8 @@ pub struct DrainArgs {
     )]
     pub scheduled_lead: Duration,
     /// Weekly window in which drains for scheduled changes begin, such as `Sat 02:00-06:00 UTC`: in
-    /// the last one before the lead (`--scheduled-lead`). Without one before it, at the lead
+    /// the last window that opens more than `--scheduled-lead` before the start. If that window is
+    /// already over, the drain begins `--scheduled-lead` before the start
     #[arg(long, env = "SUNDOWN_SCHEDULED_WINDOW", value_name = "WINDOW")]
     pub scheduled_window: Option<WeeklyWindow>,
     /// How often Sundown asks EC2 for scheduled events of instances, to find changes whose message
@@ -304,7 +305,8 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub impaired_after: Duration,
-    /// The most drains of sick instances that begin within an hour, 1 to 100
+    /// The most drains of sick instances that begin within an hour, and the most sick instances
+    /// that Sundown reports to Auto Scaling within an hour, 1 to 100
     #[arg(
         long,
         env = "SUNDOWN_MAX_IMPAIRED",

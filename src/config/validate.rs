@@ -17,7 +17,7 @@ use crate::{
     },
     election,
     observe::logs,
-    triage::{HookGlobs, LaunchPolicy, sweep},
+    triage::{HookGlobs, LONGEST_PAUSE, LaunchPolicy},
 };
 
 /// How long a call on the Lease may take: it must end before another replica may lead.
@@ -180,7 +180,7 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
         ));
     }
     let is_off = o.sweep_interval.is_zero();
-    if !is_off && !(seconds(30)..=sweep::LONGEST_PAUSE).contains(&o.sweep_interval) {
+    if !is_off && !(seconds(30)..=LONGEST_PAUSE).contains(&o.sweep_interval) {
         let remedy = "out of range; use 30s to 10m (its calls share their rate with other tools), \
             or 0s for no sweep";
         return Err(ConfigError::duration("sweep-interval", o.sweep_interval, remedy));

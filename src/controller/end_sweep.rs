@@ -1,20 +1,20 @@
 //! Looks for instances that EC2 shuts down although no event reports it, and drains their Nodes as
 //! far as there is time. [`crate::record::may_end_unreported`] decides which Nodes to ask EC2 about.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{debug, info, warn};
 
-use super::{context::Term, decision::Decision};
+use super::{context::Term, decision::Decision, rounds};
 use crate::{
-    domain::{Interruption, Kind, Moment, Node, seconds},
+    aws::AwsError,
+    domain::{InstanceId, InstanceState, Interruption, Kind, Moment, Node, seconds},
     record::{self, EndTurns},
+    triage::{RoundFailure, Rounds, sweep::FIRST_CHECK_AFTER},
 };
 
-/// How long a question to EC2 lasts at most.
-const LOOK_TIMEOUT: std::time::Duration = seconds(20);
 /// How long the accept of what EC2 has shown lasts at most. The next round finds the others again.
 const ACCEPT_TIMEOUT: std::time::Duration = seconds(30);
 
@@ -26,37 +26,87 @@ pub(super) async fn run(term: Arc<Term>) {
         return;
     }
     term.shared.nodes.synced().await;
-    let clock = term.shared.clock;
+    let (clock, random) = (term.shared.clock, term.shared.random.clone());
+    let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
     let mut turns = EndTurns::default();
     loop {
-        let pause = interval.saturating_sub((interval / 4).mul_f64(term.shared.random.fraction()));
-        clock.sleep_until(clock.now().plus(pause)).await;
-        let may_end = |node: &Arc<Node>| term.manages(node) && record::may_end_unreported(node);
-        let nodes = term.shared.nodes.all().into_iter().filter(may_end).collect();
-        let asked = turns.next(nodes);
-        let ending = join_all(asked.iter().map(|node| look(&term, node))).await;
-        join_all(ending.into_iter().flatten().map(|found| accept(&term, found))).await;
+        clock.sleep_until(rounds.next()).await;
+        let result = round(&term, &mut turns).await.map_err(|error| failed(&term, &error));
+        if rounds.ended(clock.now(), result, random.fraction()) {
+            warn!(
+                "EC2 has not answered three times in a row whether it shuts instances down: if \
+                 their events are lost, their nodes are not drained. The log says why at level \
+                 debug."
+            );
+        }
     }
 }
 
-/// Asks EC2 about the instance of a Node. All Nodes of a round share one call.
-async fn look(term: &Term, node: &Node) -> Option<(Interruption, Moment)> {
-    let (instance, now) = (node.instance.as_ref()?, term.shared.clock.now());
-    let since = tokio::time::Instant::now();
-    let asking = term.shared.lookups.instances.get_since(instance, since);
-    let answer = tokio::time::timeout(LOOK_TIMEOUT, asking).await.ok()?.ok()?;
-    let state = answer.1?.state;
-    let found = record::unreported_end(instance, state, term.skew().to_aws(now))?;
-    info!(
-        node = %node.name, %instance, state = state.as_str(),
-        "EC2 shuts an instance down, and no event of it has arrived."
-    );
-    Some((found, now))
+/// Asks EC2 about the Nodes that are not Ready, and once more a little later about those whose
+/// instances end: their event may be under way.
+async fn round(term: &Arc<Term>, turns: &mut EndTurns) -> Result<(), AwsError> {
+    if ending(term, &turns.next(silent_nodes(term))).await?.is_empty() {
+        return Ok(());
+    }
+    let clock = term.shared.clock;
+    clock.sleep_until(clock.now().plus(FIRST_CHECK_AFTER)).await;
+    let now = clock.now();
+    let found = ending(term, &silent_nodes(term)).await?;
+    join_all(found.into_iter().map(|found| accept(term, found, now))).await;
+    Ok(())
 }
 
-async fn accept(term: &Arc<Term>, (found, at): (Interruption, Moment)) {
+fn silent_nodes(term: &Term) -> Vec<Arc<Node>> {
+    let may_end = |node: &Arc<Node>| term.manages(node) && record::may_end_unreported(node);
+    term.shared.nodes.all().into_iter().filter(may_end).collect()
+}
+
+/// The state changes of those instances that EC2 shuts down, with their Nodes. 200 Nodes at most are
+/// asked about, in one call.
+async fn ending(
+    term: &Term,
+    nodes: &[Arc<Node>],
+) -> Result<Vec<(Arc<Node>, InstanceState, Interruption)>, AwsError> {
+    let of_node = |node: &Arc<Node>| Some((node.instance.clone()?, Arc::clone(node)));
+    let nodes: BTreeMap<InstanceId, Arc<Node>> =
+        nodes.iter().filter_map(of_node).take(record::MAX_ASKED).collect();
+    let ids: Vec<InstanceId> = nodes.keys().cloned().collect();
+    let at = term.skew().to_aws(term.shared.clock.now());
+    let facts = term.shared.aws.ec2().describe_instances(&ids).await?;
+    let found = facts.into_iter().filter_map(|facts| {
+        let found = record::unreported_end(&facts.id, facts.state, at)?;
+        Some((Arc::clone(nodes.get(&facts.id)?), facts.state, found))
+    });
+    Ok(found.collect())
+}
+
+async fn accept(
+    term: &Arc<Term>,
+    (node, state, found): (Arc<Node>, InstanceState, Interruption),
+    at: Moment,
+) {
+    info!(
+        node = %node.name, instance = %found.instance, state = state.as_str(),
+        "EC2 shuts an instance down, and no event of it has arrived."
+    );
     let give_up = CancellationToken::new();
     let mut decision = Decision::found_ending(Arc::clone(term), found, at, give_up.clone());
     let deciding = Box::pin(decision.decide());
-    drop(tokio::time::timeout(ACCEPT_TIMEOUT, deciding).await);
+    if tokio::time::timeout(ACCEPT_TIMEOUT, deciding).await.is_err() {
+        debug!(node = %node.name, "The end of an instance was not accepted in time. Trying again.");
+    }
+}
+
+fn failed(term: &Term, error: &AwsError) -> RoundFailure {
+    let failure = rounds::failure(error);
+    if failure == RoundFailure::Denied && term.is_first_report("unreported ends are denied") {
+        warn!(
+            %error,
+            "Sundown may not ask EC2 whether it shuts instances down: if their events are lost, \
+             their nodes are not drained. Allow ec2:DescribeInstances in the role's policy."
+        );
+    } else {
+        debug!(%error, "EC2 does not answer whether it shuts instances down.");
+    }
+    failure
 }

@@ -1,6 +1,6 @@
-//! Looks for sick instances (`--on impaired`): takes their nodes on, puts those back that are
-//! healthy again, and hands those to Auto Scaling whose drain has ended (`--then`).
-//! [`crate::triage::impaired`] decides, in the order of its table.
+//! Looks for sick instances (`--on impaired`): accepts them as interruptions, restores the nodes
+//! that are healthy again, and after the drain reports the instances to Auto Scaling as unhealthy
+//! (`--then`). [`crate::triage::impaired`] decides, in the order of the list in its docs.
 
 mod ask;
 mod report;
@@ -8,17 +8,20 @@ mod steps;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::context::Term;
 use crate::{
     config::ImpairedConfig,
     domain::{InstanceId, Kind, Moment, Node, Response},
     record,
-    triage::impaired::{
-        AwsView, Begun, Choice, Decision, FailingChecks, MAX_SUSPECTS, NotOurs, Pace, RoundEnd,
-        Rules, ScannedNode, Scene, Sightings, Step, Suspect, Waits, choose, confirmed, followed,
-        hold, next_step, suspects,
+    triage::{
+        RoundFailure, Rounds,
+        impaired::{
+            AwsView, Begun, Choice, Decision, FailingChecks, MAX_SUSPECTS, NotOurs, Rules,
+            ScannedNode, Scene, Sightings, Step, Suspect, Waits, choose, confirmed, followed, hold,
+            next_step, suspects,
+        },
     },
 };
 
@@ -31,7 +34,7 @@ pub(super) async fn run(term: Arc<Term>) {
     };
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
-    let mut pace = Pace::new(clock.now(), interval, random.fraction());
+    let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
     let mut sweep = ImpairedSweep {
         term,
         config,
@@ -44,9 +47,14 @@ pub(super) async fn run(term: Arc<Term>) {
         waiting: BTreeMap::new(),
     };
     loop {
-        clock.sleep_until(pace.next()).await;
-        let end = sweep.round().await;
-        pace.round_ended(clock.now(), end, random.fraction());
+        clock.sleep_until(rounds.next()).await;
+        let result = sweep.round().await;
+        if rounds.ended(clock.now(), result, random.fraction()) {
+            warn!(
+                "EC2 has not answered three times in a row which status checks fail: no drain of a \
+                 sick instance begins meanwhile. The log says why at level debug."
+            );
+        }
     }
 }
 
@@ -120,11 +128,12 @@ fn scan(term: &Term, node: Arc<Node>) -> ScannedNode {
 }
 
 impl ImpairedSweep {
-    async fn round(&mut self) -> RoundEnd {
+    async fn round(&mut self) -> Result<(), RoundFailure> {
         let term = Arc::clone(&self.term);
-        let (statuses, end) = ask::failing_checks(&term).await;
+        let answer = ask::failing_checks(&term).await;
+        let end = answer.as_ref().map(drop).map_err(|failure| *failure);
         let snapshot = Snapshot::new(&term, term.shared.nodes.all());
-        let statuses = statuses.map(|answer| self.checks.note(snapshot.now, answer));
+        let statuses = answer.ok().map(|answer| self.checks.note(snapshot.now, answer));
         self.sightings.note(snapshot.now, &snapshot.nodes, statuses.as_ref());
         let failing = statuses.as_ref();
         let scene = snapshot.scene(failing);
@@ -215,7 +224,7 @@ impl ImpairedSweep {
         hold(&Snapshot::new(&self.term, self.term.shared.nodes.all()).scene(failing))
     }
 
-    /// Takes the steps that nodes need which were taken on before.
+    /// Performs the next step for each node whose sick instance was accepted before.
     async fn follow(&mut self, scene: &Scene<'_>, is_held: bool, waiting: &mut report::Waiting) {
         let is_there = |id: &InstanceId| {
             scene.nodes.iter().any(|scanned| scanned.node.instance.as_ref() == Some(id))

@@ -24,6 +24,7 @@
 
 mod abandon;
 mod accept;
+mod active_term;
 mod board;
 mod capacity_block;
 mod claims;
@@ -54,6 +55,7 @@ mod release;
 mod report;
 mod return_sweep;
 mod returns;
+mod rounds;
 mod scheduled_events;
 mod service;
 mod shared;

@@ -253,8 +253,8 @@ impl BootReport {
     }
 }
 
-/// What does not show yet that the machine is back. Stops at the first row that is missing, so that
-/// a machine that boots in its pool costs one call.
+/// The first condition that does not hold yet. Asks no further than that, so that a machine that
+/// boots in its pool costs one call.
 async fn missing(
     term: &Term,
     node: &Node,

@@ -14,26 +14,22 @@ use futures::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{context::Term, decision::Decision, planned};
+use super::{context::Term, decision::Decision, planned, rounds};
 use crate::{
-    aws::{AwsError, Outcome},
+    aws::AwsError,
     domain::{
         ChangeAction, HealthNotice, InstanceStatus, Interruption, Kind, Moment, Node,
         ScheduledEvent, seconds,
     },
     observe::SweepResult,
     record::{self, Plan},
+    triage::{RoundFailure, Rounds},
 };
 
 /// How many events are decided at once, and how long a decision lasts at most. A later round finds
 /// the event again.
 const MAX_CONCURRENT: usize = 16;
 const TIMEOUT: Duration = seconds(30);
-/// The longest pause after rounds that were throttled or failed, if the interval is no longer: the
-/// alert about them needs three in an hour.
-const LONGEST_PAUSE: Duration = seconds(1200);
-/// How many rounds in a row fail before that is logged.
-const FAILURES: u32 = 3;
 
 /// Whether EC2 answered the last round. Then a change whose message was deleted without a Node to
 /// note it on is not lost.
@@ -59,60 +55,32 @@ pub(super) async fn run(term: Arc<Term>) {
     // Without the Nodes, no event would have one.
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
-    let mut pace = Pace::new(interval);
     // Replicas that take over after one another do not all ask at once.
-    let mut next = clock.now().plus(interval.mul_f64(random.fraction() / 2.0));
+    let first = interval.mul_f64(random.fraction() / 2.0);
+    let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
+    let mut next = clock.now().plus(first);
     loop {
         clock.sleep_until(next).await;
         let result = round(&term).await;
-        if pace.after(result) {
+        if rounds.ended(clock.now(), result, random.fraction()) {
             warn!(
                 "EC2 has not answered three searches for scheduled events in a row: a scheduled \
                  change whose message is lost, or comes before its instance has a Node, drains no \
                  node meanwhile."
             );
         }
-        next = clock.now().plus(pace.pause.mul_f64(0.9 + random.fraction() / 5.0));
-    }
-}
-
-/// When EC2 is asked again.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    interval: Duration,
-    pause: Duration,
-    /// Rounds in a row without an answer.
-    failures: u32,
-}
-
-impl Pace {
-    const fn new(interval: Duration) -> Self {
-        Self { interval, pause: interval, failures: 0 }
-    }
-
-    /// Returns whether this is the last of three failed rounds, so that it is to be logged. A right
-    /// that is missing costs EC2 nothing: the next round shows that it was granted.
-    fn after(&mut self, result: SweepResult) -> bool {
-        self.failures = match result {
-            SweepResult::Answered => 0,
-            _ => self.failures.saturating_add(1),
-        };
-        self.pause = match result {
-            SweepResult::Answered | SweepResult::Denied => self.interval,
-            _ => (self.pause * 2).min(LONGEST_PAUSE).max(self.interval),
-        };
-        self.failures == FAILURES
+        next = rounds.next();
     }
 }
 
 /// Asks EC2 once.
-async fn round(term: &Arc<Term>) -> SweepResult {
+async fn round(term: &Arc<Term>) -> Result<(), RoundFailure> {
     let answer = term.shared.aws.ec2().instances_with_events().await;
     term.shared.events_are_found.set(answer.is_ok());
     let instances = match answer {
         Ok(instances) => instances,
         Err(error) => {
-            return failed(term, &error);
+            return Err(failed(term, &error));
         }
     };
     term.shared.metrics.scheduled_event_round(SweepResult::Answered);
@@ -126,7 +94,7 @@ async fn round(term: &Arc<Term>) -> SweepResult {
             }
         })
         .await;
-    SweepResult::Answered
+    Ok(())
 }
 
 /// The open events first: an event that replaces a canceled one joins the change before that ends.
@@ -180,14 +148,10 @@ async fn decide(term: &Arc<Term>, interruption: Interruption) {
     }
 }
 
-fn failed(term: &Term, error: &AwsError) -> SweepResult {
-    let result = match error.outcome() {
-        Outcome::Throttled => SweepResult::Throttled,
-        Outcome::Denied => SweepResult::Denied,
-        _ => SweepResult::Failed,
-    };
-    term.shared.metrics.scheduled_event_round(result);
-    if result == SweepResult::Denied && term.is_first_report("scheduled events are denied") {
+fn failed(term: &Term, error: &AwsError) -> RoundFailure {
+    let failure = rounds::failure(error);
+    term.shared.metrics.scheduled_event_round(rounds::label(failure));
+    if failure == RoundFailure::Denied && term.is_first_report("scheduled events are denied") {
         warn!(
             %error,
             "Sundown may not call DescribeInstanceStatus: a scheduled change whose message is lost, \
@@ -197,30 +161,12 @@ fn failed(term: &Term, error: &AwsError) -> SweepResult {
     } else {
         debug!(%error, "A search for scheduled events failed.");
     }
-    result
+    failure
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_denied_round_keeps_the_pace_and_a_failed_one_slows_it() {
-        use SweepResult::{Answered, Denied, Failed, Throttled};
-        let minutes = |n: u64| seconds(60 * n);
-        for (interval, rounds, pause, reports) in [
-            (5, vec![Denied, Denied, Denied, Denied], 5, 1),
-            (5, vec![Denied, Denied, Answered, Denied, Denied], 5, 0),
-            (5, vec![Throttled, Throttled, Throttled], 20, 1),
-            (5, vec![Failed, Throttled, Denied, Failed], 10, 1),
-            (30, vec![Throttled, Throttled, Failed], 30, 1),
-            (5, vec![Throttled, Throttled, Answered], 5, 0),
-        ] {
-            let mut pace = Pace::new(minutes(interval));
-            let reported = rounds.iter().filter(|result| pace.after(**result)).count();
-            assert_eq!((pace.pause, reported), (minutes(pause), reports), "{rounds:?}");
-        }
-    }
 
     #[test]
     fn the_open_events_of_an_instance_are_decided_first() {

@@ -12,16 +12,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{context::Term, decision::Decision, hook_claims};
+use super::{context::Term, decision::Decision, hook_claims, rounds};
 use crate::{
-    aws::{AwsError, GroupFilter, Outcome, WaitingMembers},
+    aws::{AwsError, GroupFilter, WaitingMembers},
     cluster::{About, EventNote, EventReason, Severity},
     domain::{GroupName, HookKey, HookName, InstanceId, Interruption, Transition, seconds},
     observe::SweepResult,
     record,
     triage::{
-        GroupHooks, HooksAnswer, Retained,
-        sweep::{Candidate, Due, MAX_WAITING, RoundResult, Sweep, WaitState, WaitingInstance},
+        GroupHooks, HooksAnswer, Retained, RoundFailure,
+        sweep::{Candidate, Due, MAX_WAITING, RoundEnd, Sweep, WaitState, WaitingInstance},
     },
 };
 
@@ -94,7 +94,8 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Ret
     let (clock, random) = (term.shared.clock, &term.shared.random);
     sweep.round_begins(clock.now());
     let round = ask(term, cluster, retained).await;
-    let left_out = sweep.round_ended(clock.now(), round, random.fraction());
+    let RoundEnd { left_out, fails_too_often } =
+        sweep.round_ended(clock.now(), round, random.fraction());
     if left_out > 0 {
         warn!(
             left_out,
@@ -102,7 +103,7 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Ret
              the others."
         );
     }
-    if sweep.fails_too_often() {
+    if fails_too_often {
         warn!(
             "Several rounds of the sweep in a row have failed or were throttled: while that lasts, \
              nothing finds lifecycle hooks whose event is lost. The log says why at level debug."
@@ -112,7 +113,11 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Ret
 
 /// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
 /// Each call has a time limit.
-async fn ask(term: &Term, cluster: &str, retained: &mut Retained) -> RoundResult {
+async fn ask(
+    term: &Term,
+    cluster: &str,
+    retained: &mut Retained,
+) -> Result<Vec<WaitingInstance>, RoundFailure> {
     let filters = [
         GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
         GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
@@ -125,7 +130,7 @@ async fn ask(term: &Term, cluster: &str, retained: &mut Retained) -> RoundResult
             term.shared.aws.autoscaling().waiting_members(&filter, MAX_WAITING + 1, waits).await;
         metrics.sweep_calls(calls);
         if let Err(error) = result {
-            return failed(term, &error);
+            return Err(failed(term, &error));
         }
         // Most groups have both tags.
         let of_filter = retained.into_iter();
@@ -140,7 +145,7 @@ async fn ask(term: &Term, cluster: &str, retained: &mut Retained) -> RoundResult
     metrics.sweep(SweepResult::Answered);
     report_retained(term, &retained.round_answered(kept));
     metrics.set_retained_instances(retained.count());
-    RoundResult::Answered(found.into_values().collect())
+    Ok(found.into_values().collect())
 }
 
 /// Reports instances that their groups have begun to retain, or that a new leader sees first.
@@ -169,14 +174,10 @@ fn report_retained(term: &Term, new: &[(InstanceId, GroupName)]) {
     }
 }
 
-fn failed(term: &Term, error: &AwsError) -> RoundResult {
-    let (round, result) = match error.outcome() {
-        Outcome::Throttled => (RoundResult::Throttled, SweepResult::Throttled),
-        Outcome::Denied => (RoundResult::Denied, SweepResult::Denied),
-        _ => (RoundResult::Failed, SweepResult::Failed),
-    };
-    term.shared.metrics.sweep(result);
-    if round == RoundResult::Denied && term.is_first_report("the sweep is denied") {
+fn failed(term: &Term, error: &AwsError) -> RoundFailure {
+    let failure = rounds::failure(error);
+    term.shared.metrics.sweep(rounds::label(failure));
+    if failure == RoundFailure::Denied && term.is_first_report("the sweep is denied") {
         warn!(
             %error,
             "The sweep may not call DescribeAutoScalingGroups: if an event is lost, its lifecycle \
@@ -186,7 +187,7 @@ fn failed(term: &Term, error: &AwsError) -> RoundResult {
     } else {
         debug!(%error, "A round of the sweep failed.");
     }
-    round
+    failure
 }
 
 /// The instances that are being checked.

@@ -47,8 +47,8 @@ pub enum ChangeAction {
     BeforeStart,
     /// The node is drained as soon as possible: the hardware is degraded.
     Soon,
-    /// The change is only reported: the instance keeps running, AWS asks for nothing, or Sundown
-    /// does not know the code.
+    /// The change is only reported: the instance keeps running, or Sundown does not know the code.
+    /// (`INFORMATIONAL` is not part of the code: see [`HealthNotice::withdraws`].)
     Report,
 }
 
@@ -77,8 +77,8 @@ impl ChangeAction {
     }
 }
 
-/// What happens to the instance: by this, a change that AWS Health and EC2 show under two IDs and
-/// two codes is the same.
+/// What happens to the instance. AWS Health and EC2 show one change under two IDs and two codes:
+/// Sundown recognizes it by the family of the code and by the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeFamily {
     /// The instance ends: `AWS_EC2_…_RETIREMENT_…`, `…_STOP_…`, `…_TERMINATION_…`,
@@ -150,8 +150,8 @@ impl ChangeSchedule {
 }
 
 impl HealthNotice {
-    /// What Sundown does about it. A message that withdraws a change asks nobody for anything, so
-    /// the code counts for it, too.
+    /// What Sundown does about a change with this code. The code also decides for a message that
+    /// cancels a change, so that it reaches the annotation of the change that it cancels.
     #[must_use]
     pub fn action(&self) -> ChangeAction {
         ChangeAction::of_code(&self.code)

@@ -144,7 +144,9 @@ pub fn classify(answer: &ApiAnswer) -> Class {
         409 => Class::Conflict,
         429 => too_many(answer),
         403 if answer.has_cause("NamespaceTerminating") => Class::NamespaceTerminating,
-        403 if has_message("pdb disruptions allowed is negative")
+        // Kubernetes before 1.37 sends no cause here.
+        403 if answer.has_cause("DisruptionBudget")
+            || has_message("pdb disruptions allowed is negative")
             || has_message("DisruptedPods map too big") =>
         {
             Class::BudgetBroken

@@ -29,6 +29,7 @@
 
 mod claims;
 mod completion;
+mod doubted;
 mod effect;
 mod event;
 mod facts;
@@ -135,7 +136,7 @@ pub struct Fleet {
     looking_up_instance: BTreeSet<NodeName>,
     /// Node UID and boot ID of records of an earlier boot for which AWS has shown an open action.
     trusted_boots: BTreeSet<(String, String)>,
-    doubted: BTreeMap<NodeName, life::DoubtedRecord>,
+    doubted: BTreeMap<NodeName, doubted::DoubtedRecord>,
     /// The text of void and damaged records that were reported.
     reported_void: BTreeMap<NodeName, String>,
     /// Nodes that a person keeps cordoned, and that are to be put back after that.

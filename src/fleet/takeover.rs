@@ -8,7 +8,8 @@ use std::{
 
 use super::{
     DrainEvent, Effect, Fleet, LastKnownNode, Origin, Question, RecordRestoration,
-    life::{DoubtedRecord, RESTORABLE_FOR, RestorableRecord},
+    doubted::DoubtedRecord,
+    life::{RESTORABLE_FOR, RestorableRecord},
 };
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, PLANNED},

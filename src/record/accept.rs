@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
-    Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus, VERSION,
-    compat,
+    MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus,
+    before::{before_damaged, before_of, before_us, record_cordons, seen_before},
     impaired::{is_for_sickness, mark_of},
     life::remove_release_order,
-    ours,
+    new_entry::NewEntry,
     patch::NodePatch,
-    schema::{Entry, KnownEntry},
+    schema::Entry,
     status,
 };
 use crate::domain::{
-    Compat, EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, InstanceState, Interruption,
-    InterruptionFacts, Kind, Moment, Node, PLANNED, RECORD, Response, is_sweep_event_id, seconds,
+    Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, Moment, Node, PLANNED, Response,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -45,14 +44,6 @@ pub struct AcceptOptions {
     pub unconfirmed: bool,
 }
 
-/// A recommendation that comes sooner after another one does not extend its time: each extension
-/// costs a PATCH.
-const REPEATED_AFTER: Duration = seconds(60);
-
-/// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
-/// sweep.
-const CLOCKS_DIFFER: Duration = seconds(5);
-
 impl Default for AcceptOptions {
     fn default() -> Self {
         Self {
@@ -71,7 +62,7 @@ impl Default for AcceptOptions {
 
 impl AcceptOptions {
     /// By when this interruption needs pods to be gone, if its instance ends at `end`.
-    fn forces(&self, facts: &InterruptionFacts, end: Moment) -> Moment {
+    pub(super) fn forces(&self, facts: &InterruptionFacts, end: Moment) -> Moment {
         facts.forces_at(
             end,
             if facts.kind.is_some_and(Kind::is_spot) { self.spot_margin } else { self.margin },
@@ -231,310 +222,6 @@ pub fn recognize(node: &Node, interruption: &Interruption) -> bool {
     let Some(Ok(record)) = node.record().map(Record::read) else { return false };
     same_instance
         && NewEntry::new(interruption, Moment::UNIX_EPOCH, &AcceptOptions::default()).is_in(&record)
-}
-
-/// An interruption that may be added to a record.
-pub(super) struct NewEntry {
-    instance: InstanceId,
-    facts: InterruptionFacts,
-    entry: KnownEntry,
-}
-
-impl NewEntry {
-    pub(super) fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
-        let instance = interruption.instance.clone();
-        let facts = InterruptionFacts {
-            response: options.response,
-            ..InterruptionFacts::new(interruption, &instance, options.sent, now, options.stale)
-        };
-        Self {
-            entry: KnownEntry {
-                unconfirmed: options.unconfirmed,
-                warm_pool: interruption.goes_into_warm_pool(),
-                ..KnownEntry::new(&facts)
-            },
-            instance,
-            facts,
-        }
-    }
-
-    pub(super) fn fresh(self, node: &Node, before: Before) -> Record {
-        Record {
-            version: VERSION,
-            instance: self.instance,
-            boot: node.boot_id.clone(),
-            before,
-            compat: None,
-            interruptions: vec![Entry::Known(Box::new(self.entry))],
-            released: None,
-            pool: None,
-            rest: Map::new(),
-        }
-    }
-
-    /// The record that replaces `old`, whose Node was not put back: if the instance went into a
-    /// warm pool, it is still there.
-    fn fresh_after(self, old: &Record, node: &Node, before: Before) -> Record {
-        let pool = old.pool_group().filter(|_| old.instance == self.instance).cloned();
-        Record { pool, ..self.fresh(node, before) }
-    }
-
-    /// The record only shows that the instance went into a warm pool, and this interruption does
-    /// not belong to that. A recommendation ends by itself, and would uncordon the Node in the pool.
-    fn ends_a_time_in_the_pool(&self, record: &Record) -> bool {
-        let is_stop = [InstanceState::Stopping, InstanceState::Stopped]
-            .iter()
-            .any(|state| self.entry.state.as_deref() == Some(state.as_str()));
-        record.is_only_of_a_pool()
-            && !self.is_in(record)
-            && !is_stop
-            && !self.is_recommendation()
-            && self.facts.response.cordons()
-    }
-
-    /// Adds the interruption. A recommendation replaces older ones. If the record is full, the
-    /// interruption replaces the one with the weakest response among those without a lifecycle
-    /// action.
-    fn join(self, mut record: Record) -> Record {
-        if self.is_recommendation() {
-            record.interruptions.retain(|entry| {
-                let Entry::Known(old) = entry else { return true };
-                !is_recommendation(old) || old.response() > self.facts.response
-            });
-        }
-        if record.interruptions.len() >= MAX_INTERRUPTIONS {
-            let without_action = record.interruptions.iter().enumerate().filter_map(|(at, e)| {
-                let Entry::Known(old) = e else { return None };
-                old.hook.is_none().then(|| (old.response(), at))
-            });
-            if let Some((_, at)) = without_action.min() {
-                record.interruptions.remove(at);
-            }
-        }
-        record.interruptions.push(Entry::Known(Box::new(self.entry)));
-        record
-    }
-
-    fn is_recommendation(&self) -> bool {
-        is_recommendation(&self.entry)
-    }
-
-    /// The record holds only recommendations, all at least a minute older than this one. It extends
-    /// the time for which the node stays marked.
-    fn extends_recommendation(&self, record: &Record) -> bool {
-        let is_older = |old: &KnownEntry| {
-            is_recommendation(old) && old.time.plus(REPEATED_AFTER) <= self.entry.time
-        };
-        self.is_recommendation() && !record.has_unknown() && record.known().all(is_older)
-    }
-
-    /// The record belongs to this instance and names this very event.
-    pub(super) fn is_in(&self, record: &Record) -> bool {
-        let released = record.released.as_ref().map(|released| released.at);
-        record.instance == self.instance
-            && record.known().any(|k| self.is_same_event(k) || self.is_same_wait(k, released))
-    }
-
-    /// One of the two was found by the sweep, which knows neither the event ID nor the token of an
-    /// action. The instance waits in the same hook:
-    ///
-    /// - The sweep finds what the record holds already, unless the wait began after the release:
-    ///   AWS keeps only one action of a hook and an instance open at a time.
-    /// - The event of what the sweep has found arrives late: it began before the first sight.
-    fn is_same_wait(&self, other: &KnownEntry, released: Option<Moment>) -> bool {
-        let new = &self.entry;
-        let same_hook = new.hook.is_some() && new.group == other.group && new.hook == other.hook;
-        if !same_hook || !is_same_kind(&new.kind, &other.kind) {
-            return false;
-        }
-        if is_sweep_event_id(&new.event) {
-            return released.is_none_or(|at| new.time <= at);
-        }
-        is_sweep_event_id(&other.event) && new.time <= other.time.plus(CLOCKS_DIFFER)
-    }
-
-    /// The two have the same event ID, or the same token: EventBridge and Auto Scaling send one
-    /// action under two IDs. Events without an ID are the same if all their facts are.
-    fn is_same_event(&self, other: &KnownEntry) -> bool {
-        let new = &self.entry;
-        if !is_same_kind(&new.kind, &other.kind) {
-            return false;
-        }
-        let same_hook = new.group == other.group && new.hook == other.hook;
-        let same_action = same_hook && new.token.is_some() && new.token == other.token;
-        let same_id = same_hook && !new.event.is_empty() && new.event == other.event;
-        let both_without_id = new.event.is_empty() && other.event.is_empty();
-        let same_facts = both_without_id
-            && same_hook
-            && new.token == other.token
-            && new.ends == other.ends
-            && new.state == other.state;
-        same_action || same_id || (same_facts && self.is_same_time(other))
-    }
-
-    /// The two have the same time. An event without a time equals any: it only got the time at
-    /// which it was accepted.
-    fn is_same_time(&self, other: &KnownEntry) -> bool {
-        self.facts.time == self.facts.accepted || self.entry.time == other.time
-    }
-
-    /// It brings a lifecycle action of a hook that the record does not name, or a later one of a
-    /// hook that the record names.
-    fn has_new_action(&self, record: &Record) -> bool {
-        let mut of_this_hook =
-            record.known().filter(|k| k.group == self.entry.group && k.hook == self.entry.hook);
-        self.entry.hook.is_some() && of_this_hook.all(|k| self.is_a_later_action_than(k))
-    }
-
-    /// AWS keeps only one action of a hook and an instance open at a time. So an action with
-    /// another token that began later has replaced the earlier one (root volumes that are replaced
-    /// one after the other, a way back into a warm pool). Actions without a token cannot be
-    /// distinguished.
-    fn is_a_later_action_than(&self, other: &KnownEntry) -> bool {
-        let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
-        tokens.is_some_and(|(new, old)| new != old) && self.entry.time > other.time
-    }
-
-    /// It brings a lifecycle action that the released record does not cover: one of a hook that the
-    /// record does not name, or a later one. If the record has no token to compare, a later action
-    /// is one that began after the release.
-    fn brings_an_action_after(&self, record: &Record) -> bool {
-        let began_later = record.released.as_ref().is_some_and(|r| self.entry.time > r.at);
-        let other_token = is_sweep_event_id(&self.entry.event)
-            || (self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token));
-        let later_action = self.entry.hook.is_some() && began_later && other_token;
-        !self.is_in(record) && (self.has_new_action(record) || later_action)
-    }
-
-    /// It brings a new lifecycle action, an earlier deadline than that of the open record, or a
-    /// stronger response. A scheduled change always joins: it is noted as begun with the same PATCH.
-    fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
-        !self.is_in(record)
-            && (self.has_new_action(record)
-                || self.ends_sooner(record, options)
-                || self.is_stronger_than(record)
-                || self.extends_recommendation(record)
-                || self.facts.kind == Some(Kind::ScheduledChange))
-    }
-
-    /// Its response is stronger than that of every interruption in the record, and the record does
-    /// not contain it yet.
-    fn is_stronger_than(&self, record: &Record) -> bool {
-        !self.is_in(record) && self.facts.response > record.response()
-    }
-
-    /// It brings the time at which the machine ends.
-    fn ends_the_machine(&self) -> bool {
-        self.facts.machine_ends_at().is_some()
-    }
-
-    /// It would end the drain, or force pods, sooner than every interruption in the record. Both
-    /// are compared, because the later of two ends may have the larger margin. In doubt it is
-    /// `true`: an interruption that joins without need costs a PATCH, but one that is dropped may
-    /// cost the pods their time.
-    fn ends_sooner(&self, record: &Record, options: &AcceptOptions) -> bool {
-        let now = self.facts.accepted;
-        let mut held = record.interruptions(&self.instance);
-        // A stale interruption sets no deadline until it is proved. One that is not stale is not
-        // compared with it.
-        held.retain(|t| self.facts.stale || !t.stale);
-        if let Some(hook) = &self.facts.hook {
-            return !held.iter().any(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key));
-        }
-        let Some(end) = end_ahead(&self.facts, now) else { return false };
-        let forces = options.forces(&self.facts, end);
-        // A limit in the past does not count: the drain is paused, or about to be resumed.
-        if options.current_limit.is_some_and(|limit| limit > now && limit <= forces) {
-            return false;
-        }
-        // The deadline of a lifecycle action is part of `current_limit`. While that is not known,
-        // AWS may still contradict the action, and then its deadline counts for nothing.
-        let end_of =
-            |t: &InterruptionFacts| if t.hook.is_some() { None } else { end_ahead(t, now) };
-        // A leader ignores deadlines by which pods had to be gone before it resumed the drain
-        // (`lifecycle::limits`), so they are not compared. If there is a limit ahead, a leader has
-        // resumed the drain since. Without a limit, a leader is about to.
-        let has_no_past_limit = options.current_limit.is_none_or(|limit| limit > now);
-        let is_ignored = |t: &InterruptionFacts, forces: Moment| {
-            !t.is_over() && (forces <= t.accepted || (forces <= now && has_no_past_limit))
-        };
-        let limits_of = |t: &InterruptionFacts| {
-            end_of(t)
-                .map(|end| (end, options.forces(t, end)))
-                .filter(|(_, forces)| !is_ignored(t, *forces))
-        };
-        let ends: Vec<(Moment, Moment)> = held.iter().filter_map(limits_of).collect();
-        ends.iter().all(|(old, _)| end < *old) || ends.iter().all(|(_, old)| forces < *old)
-    }
-}
-
-/// Whether these names may stand for the same kind of event. Earlier versions wrote `capacity` for
-/// `capacity-reservation`, `spot` also for `spot-stop` and `spot-hibernate`, and `terminate-hook`
-/// also for `root-volume`.
-fn is_same_kind(one: &str, other: &str) -> bool {
-    let (Some(one), Some(other)) = (Kind::from_word(one), Kind::from_word(other)) else {
-        return one == other;
-    };
-    one == other
-        || (one.is_spot() && other.is_spot())
-        || (one.is_terminate_hook() && other.is_terminate_hook())
-}
-
-fn is_recommendation(entry: &KnownEntry) -> bool {
-    Kind::from_word(&entry.kind).is_some_and(Kind::is_recommendation)
-}
-
-/// The state before Sundown of a Node with a record that counts. If this record does not cordon, a
-/// cordon on the Node was set by somebody else, and must stay.
-fn before_of(record: &Record, node: &Node) -> Before {
-    let of_others = node.unschedulable && !record.response().cordons();
-    let before = &record.before;
-    Before { unschedulable: before.unschedulable || of_others, ..before.clone() }
-}
-
-/// The record of this Node cordons it.
-fn record_cordons(node: &Node) -> bool {
-    let record = node.record().and_then(|text| Record::read(text).ok());
-    record.is_some_and(|record| record.response().cordons())
-}
-
-/// When the machine ends, by the facts of an interruption without a lifecycle action. A moment in
-/// the past counts only if the machine has ended.
-fn end_ahead(facts: &InterruptionFacts, now: Moment) -> Option<Moment> {
-    facts.machine_ends_at().filter(|end| facts.is_over() || *end > now)
-}
-
-/// The state before Sundown of a Node without a readable record.
-pub(super) fn seen_before(node: &Node) -> Before {
-    let excluded = node
-        .labels
-        .get(EXCLUDE_FROM_LOAD_BALANCERS)
-        .is_some_and(|v| !compat::is_our_label(v, None));
-    Before { unschedulable: node.unschedulable, excluded, ..Before::default() }
-}
-
-/// The state before Sundown of a Node with a record that does not count: without the cordon and the
-/// label that Sundown set for that record.
-pub(super) fn before_us(node: &Node, record: &Record) -> Before {
-    let seen = seen_before(node);
-    let ours = ours(node, record);
-    Before {
-        unschedulable: seen.unschedulable && !ours.cordon,
-        excluded: seen.excluded && !ours.label,
-        ..seen
-    }
-}
-
-/// The state before Sundown of a Node with a damaged record. The record may still show that Sundown
-/// cordoned the Node. That counts only while the Node has Sundown's taint.
-pub(super) fn before_damaged(node: &Node) -> Before {
-    let seen = seen_before(node);
-    let text = node.annotations.get(RECORD).map(String::as_str).unwrap_or_default();
-    let was_unschedulable = serde_json::from_str::<Value>(text)
-        .ok()
-        .and_then(|v| v.pointer("/before/unschedulable")?.as_bool());
-    let ours = was_unschedulable == Some(false) && node.has_our_taint();
-    Before { unschedulable: seen.unschedulable && !ours, ..seen }
 }
 
 /// A record of an earlier boot without the interruptions that ended with that boot. Its lifecycle

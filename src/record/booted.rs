@@ -35,7 +35,7 @@ pub struct AwaitedBoot {
     since: Moment,
 }
 
-/// What does not show yet that the machine is back. The first row that is missing.
+/// The first condition of the table above that does not hold yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingOfBoot {
     /// The Node is not Ready.

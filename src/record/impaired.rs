@@ -1,6 +1,7 @@
-//! The annotation `sundown.dev/impaired`: when Sundown last took the Node on as impaired. It
-//! outlives the record, which the terminate hook of the sick instance replaces, so that a later
-//! leader knows how many sick nodes were taken on lately, and in which groups.
+//! The annotation `sundown.dev/impaired`: when Sundown last accepted the Node's instance as sick.
+//! The record does not keep that, because the terminate hook of the sick instance replaces it. A
+//! later leader reads here how many drains of sick instances have begun within an hour, and in
+//! which groups.
 //!
 //! ```json
 //! {"version":1,"instance":"i-1234567890abcdef0","group":"asg","symptom":"status-check",

@@ -4,8 +4,8 @@
 //! | --- | --- | --- |
 //! | no such condition, or `False` | yes | `True`, with the code and the start |
 //! | `True`, by Sundown | yes | the same, if its text has changed |
-//! | `True`, by Sundown | no (any longer) | `False` |
-//! | `True`, by another writer | - | nothing: it says what it should |
+//! | `True`, by Sundown | no | `False` |
+//! | `True`, by another writer | yes or no | nothing: Sundown never changes it |
 //! | no such condition, or `False` | no | nothing |
 
 use serde_json::{Value, json};

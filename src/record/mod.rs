@@ -21,6 +21,7 @@
 //! Node again and builds a new patch.
 
 mod accept;
+mod before;
 mod booted;
 mod compat;
 mod confirmed;
@@ -30,6 +31,7 @@ mod exclusion_limit;
 mod impaired;
 mod life;
 mod maintenance;
+mod new_entry;
 mod patch;
 mod planned;
 mod return_check;
@@ -64,5 +66,5 @@ pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,
 };
 pub use status::{Doubt, Ours, RecordStatus, VoidReason, ours, status};
-pub use unreported_end::{EndTurns, may_end_unreported, unreported_end};
+pub use unreported_end::{EndTurns, MAX_ASKED, may_end_unreported, unreported_end};
 pub use warm_pool::into_warm_pool;

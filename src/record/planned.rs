@@ -291,8 +291,9 @@ impl PlannedChange {
         }
     }
 
-    /// Whether its drain would have begun by now, had its start been known long before: a window
-    /// that is over counts. A node that is drained already stays so.
+    /// Whether the drain for the present start is due by now. Unlike [`Self::due_at`], this counts
+    /// a window that is already over: so a node that was drained for an earlier start is not
+    /// restored and then drained again.
     fn would_have_begun(&self, at: PlanTime) -> bool {
         match (ChangeAction::of_code(&self.code), self.starts) {
             (ChangeAction::BeforeStart, Some(starts)) => {
@@ -326,8 +327,9 @@ pub struct PlanTime {
     pub schedule: ChangeSchedule,
 }
 
-/// A scheduled change can begin to drain this Node now: it has no record that must be settled or
-/// whose instance is about to end.
+/// Whether a scheduled change can begin to drain this Node now. `false` if the record may be void
+/// and AWS has not answered yet. Also `false` if a drain has ended and its cordon and taint are
+/// still there, unless `sundown.dev/keep-cordoned` is what keeps them.
 #[must_use]
 pub fn may_begin_change(node: &Node, instance: &InstanceId) -> bool {
     match status(node, Some(instance)) {

@@ -10,8 +10,8 @@
 //! | has a released record, and Sundown's cordon and taint | no |
 //! | anything else | yes, and the answer `stopping` or `shutting-down` counts as its state change |
 //!
-//! An instance that has ended is not taken on: nothing runs there, and the cloud controller deletes
-//! the Node.
+//! Sundown does nothing about an instance that is already stopped or terminated: nothing runs
+//! there, and the cloud controller deletes the Node.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::domain::{
 };
 
 /// How many Nodes are asked about at once: as many as one DescribeInstances takes.
-const MAX_ASKED: usize = 200;
+pub const MAX_ASKED: usize = 200;
 
 /// Whether EC2 may be shutting the instance of this Node down.
 #[must_use]
@@ -52,7 +52,8 @@ pub fn unreported_end(
     })
 }
 
-/// Takes turns if more Nodes are not Ready than are asked about at once.
+/// Selects the Nodes of each round, if more are not Ready than one call takes: each round goes on
+/// where the last one stopped.
 #[derive(Debug, Default)]
 pub struct EndTurns {
     last: Option<NodeName>,

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::{
     AcceptOptions, Record, RecordStatus, Released,
-    accept::{NewEntry, before_damaged, before_us, seen_before},
+    before::{before_damaged, before_us, seen_before},
     life::remove_release_order,
+    new_entry::NewEntry,
     patch::NodePatch,
     status,
 };
@@ -21,7 +22,8 @@ pub(super) const INTO_WARM_POOL: &str = "into_warm_pool";
 
 /// The patch that cordons the Node of an instance that is launched into a warm pool: cordon, taint
 /// and a released record. `now`: on AWS's clock. `None`: the Node belongs to another instance, has
-/// this record already, or a record of Sundown's still marks it.
+/// this record already, is being drained (or may be), or still has the cordon and taint of an
+/// earlier drain.
 #[must_use]
 pub fn into_warm_pool(
     node: &Node,

@@ -31,6 +31,7 @@ mod owner;
 mod policy;
 mod proof;
 mod retained;
+mod rounds;
 pub mod sweep;
 mod table;
 mod verdict;
@@ -44,6 +45,7 @@ pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use retained::Retained;
+pub use rounds::{LONGEST_PAUSE, RoundFailure, Rounds};
 pub use table::{heartbeats, heartbeats_wait, is_sick, triage};
 pub use verdict::{
     Accept, Certainty, LaunchAnswer, OtherClaims, Question, Reason, Verdict, Wait,

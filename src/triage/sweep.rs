@@ -5,24 +5,16 @@
 //! arrive. The pauses between the checks grow, because the instance may wait only in a hook that
 //! Sundown does not answer. If AWS does not answer a check, the next one comes soon, and the pauses
 //! do not grow.
-//!
-//! | a round ended | the next one comes after |
-//! | --- | --- |
-//! | all groups were answered | the interval |
-//! | AWS throttled or denied a call | twice the last pause, 10 minutes at most |
-//! | it failed otherwise | the last pause |
-//!
-//! Each pause is shortened by up to a quarter, so that clusters do not ask at the same time.
+//! [`Rounds`] has the pauses between the calls.
+
+mod waiting;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{
-    Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Kind, Moment,
-    PoolEnd, ReadSettings, Transition, seconds, sweep_event_id,
-};
+pub use self::waiting::{Candidate, WaitState, WaitingInstance};
+use super::{LONGEST_PAUSE, RoundFailure, Rounds};
+use crate::domain::{InstanceId, Moment, seconds};
 
-/// The longest pause between two rounds.
-pub const LONGEST_PAUSE: Duration = seconds(600);
 /// How long after it was first seen an instance is checked: an event takes some seconds.
 pub const FIRST_CHECK_AFTER: Duration = seconds(10);
 /// The pause before an instance is checked again. It doubles each time, up to
@@ -30,182 +22,28 @@ pub const FIRST_CHECK_AFTER: Duration = seconds(10);
 const CHECK_AGAIN: Duration = seconds(60);
 /// The pause before an instance is checked again if AWS gave no answer.
 const RETRY_UNANSWERED: Duration = seconds(45);
-/// How many rounds in a row must fail before Sundown logs a warning.
-const FAILED_TOO_OFTEN: u32 = 3;
 /// How many waiting instances are remembered. Each takes less than 1 KB: an instance ID and the
 /// name of a group, which has at most 255 characters.
 pub const MAX_WAITING: usize = 5_000;
 
-/// Why an instance waits in its group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitState {
-    /// `Pending:Wait`: it is launched into the group.
-    Pending,
-    /// `Terminating:Wait`.
-    Terminating,
-    /// `ReplacingRootVolume:Wait`.
-    ReplacingRootVolume,
-    /// `Warmed:Pending:Wait`: it goes into the warm pool, by a launch action if it comes from EC2,
-    /// and by a terminate action if it comes from the group.
-    WarmedPending,
-    /// `Warmed:Terminating:Wait`: it is terminated out of the warm pool.
-    WarmedTerminating,
-}
-
-impl WaitState {
-    /// Every state of which the sweep takes note.
-    pub const ALL: [Self; 5] = [
-        Self::Pending,
-        Self::Terminating,
-        Self::ReplacingRootVolume,
-        Self::WarmedPending,
-        Self::WarmedTerminating,
-    ];
-
-    /// Parses the `LifecycleState` of an instance. `None` for every state that the sweep ignores.
-    #[must_use]
-    pub fn of(lifecycle_state: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == lifecycle_state)
-    }
-
-    /// As AWS writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending:Wait",
-            Self::Terminating => "Terminating:Wait",
-            Self::ReplacingRootVolume => "ReplacingRootVolume:Wait",
-            Self::WarmedPending => "Warmed:Pending:Wait",
-            Self::WarmedTerminating => "Warmed:Terminating:Wait",
-        }
-    }
-
-    /// The transitions of the hooks in which the instance may wait. The answer to a heartbeat shows
-    /// in which of them it does.
-    #[must_use]
-    pub const fn transitions(self) -> &'static [Transition] {
-        match self {
-            Self::Pending => &[Transition::Launching],
-            Self::Terminating | Self::ReplacingRootVolume | Self::WarmedTerminating => {
-                &[Transition::Terminating]
-            }
-            Self::WarmedPending => &[Transition::Launching, Transition::Terminating],
-        }
-    }
-
-    /// The kind of the interruption if the instance waits in a hook of this transition.
-    #[must_use]
-    pub const fn kind(self, transition: Transition) -> Kind {
-        match (self, transition) {
-            (Self::ReplacingRootVolume, _) => Kind::RootVolume,
-            (_, Transition::Launching) => Kind::LaunchHook,
-            (_, Transition::Terminating) => Kind::TerminateHook,
-        }
-    }
-
-    /// Where the instance comes from and where it goes, as far as the state shows that.
-    const fn ends(self, transition: Transition) -> (Option<PoolEnd>, Option<PoolEnd>) {
-        match (self, transition) {
-            // An instance comes out of EC2 or out of the warm pool.
-            (Self::Pending, _) => (None, Some(PoolEnd::Group)),
-            (Self::Terminating, _) => (Some(PoolEnd::Group), Some(PoolEnd::Ec2)),
-            (Self::ReplacingRootVolume, _) => (None, None),
-            (Self::WarmedPending, Transition::Launching) => {
-                (Some(PoolEnd::Ec2), Some(PoolEnd::WarmPool))
-            }
-            (Self::WarmedPending, Transition::Terminating) => {
-                (Some(PoolEnd::Group), Some(PoolEnd::WarmPool))
-            }
-            (Self::WarmedTerminating, _) => (Some(PoolEnd::WarmPool), Some(PoolEnd::Ec2)),
-        }
-    }
-
-    const fn purpose(self) -> HookPurpose {
-        match self {
-            Self::ReplacingRootVolume => HookPurpose::ReplaceRootVolume,
-            _ => HookPurpose::Ordinary,
-        }
-    }
-}
-
-/// An instance that waits, as DescribeAutoScalingGroups shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingInstance {
-    /// `InstanceId`.
-    pub instance: InstanceId,
-    /// `AutoScalingGroupName`.
-    pub group: GroupName,
-    /// Why it waits.
-    pub state: WaitState,
-}
-
-/// An instance to check now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The instance, its group and why it waits.
-    pub waiting: WaitingInstance,
-    /// When a round first showed it waiting in this state.
-    pub first_seen: Moment,
-    /// When the previous answered round began, which did not show the instance waiting. If it
-    /// waited in the other state before: when the round began that showed the change. `None`: no
-    /// earlier round was answered.
-    pub absent_at: Option<Moment>,
-    /// How often it was checked before.
-    pub checks: u32,
-}
-
-impl Candidate {
-    /// The interruption that the event of this hook would have been. The sweep knows no token: the
-    /// instance ID identifies the action. `transition`: of the hook. `at`: `first_seen`, on AWS's
-    /// clock. `metadata`: the settings in the hook's NotificationMetadata.
-    #[must_use]
-    pub fn interruption(
-        &self,
-        hook: HookName,
-        transition: Transition,
-        at: Moment,
-        metadata: Option<Box<ReadSettings>>,
-    ) -> Interruption {
-        let WaitingInstance { instance, group, state } = self.waiting.clone();
-        let (origin, destination) = state.ends(transition);
-        let event_id = sweep_event_id(at, &hook);
-        let purpose = state.purpose();
-        let action =
-            HookAction { group, hook, token: None, origin, destination, purpose, metadata };
-        let cause = match transition {
-            Transition::Launching => Cause::Launch(action),
-            Transition::Terminating => Cause::Terminate(action),
-        };
-        Interruption { instance, event_id, time: Some(at), cause }
-    }
-}
-
-/// How a round ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RoundResult {
-    /// Every page was answered, and these instances wait.
-    Answered(Vec<WaitingInstance>),
-    /// AWS throttled a call.
-    Throttled,
-    /// A policy forbids the call.
-    Denied,
-    /// A call failed otherwise.
-    Failed,
-}
-
 /// When to call DescribeAutoScalingGroups, and which instances to check.
 #[derive(Debug)]
 pub struct Sweep {
-    interval: Duration,
-    pause: Duration,
-    next_round: Moment,
+    rounds: Rounds,
     /// When the round began that is under way.
     began: Option<Moment>,
     /// When the last round began that was answered.
     last_answered: Option<Moment>,
-    /// How many rounds in a row were not answered.
-    failed: u32,
     waiting: BTreeMap<InstanceId, Watched>,
+}
+
+/// What is to be reported about a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundEnd {
+    /// For how many waiting instances there was no room. A later round finds them.
+    pub left_out: usize,
+    /// It is the third round in a row that failed or was throttled.
+    pub fails_too_often: bool,
 }
 
 /// What there is to do about the instances that wait.
@@ -228,12 +66,9 @@ impl Sweep {
     #[must_use]
     pub fn new(now: Moment, interval: Duration, fraction: f64) -> Self {
         Self {
-            interval,
-            pause: interval,
-            next_round: now.plus(shortened(interval, fraction)),
+            rounds: Rounds::new(now, interval, fraction),
             began: None,
             last_answered: None,
-            failed: 0,
             waiting: BTreeMap::new(),
         }
     }
@@ -241,14 +76,14 @@ impl Sweep {
     /// A round is due.
     #[must_use]
     pub fn is_round_due(&self, now: Moment) -> bool {
-        now >= self.next_round
+        now >= self.rounds.next()
     }
 
     /// When there is something to do next.
     #[must_use]
     pub fn next_at(&self) -> Moment {
         let checks = self.waiting.values().map(|watched| watched.check_at);
-        checks.fold(self.next_round, Moment::min)
+        checks.fold(self.rounds.next(), Moment::min)
     }
 
     /// A round begins.
@@ -256,28 +91,22 @@ impl Sweep {
         self.began = Some(now);
     }
 
-    /// Whether exactly `FAILED_TOO_OFTEN` rounds in a row have failed or were throttled: the
-    /// moment to warn. One more such round makes it `false` again.
-    #[must_use]
-    pub const fn fails_too_often(&self) -> bool {
-        self.failed == FAILED_TOO_OFTEN
+    /// Takes in how a round ended: which instances wait, or why AWS did not answer.
+    pub fn round_ended(
+        &mut self,
+        now: Moment,
+        round: Result<Vec<WaitingInstance>, RoundFailure>,
+        fraction: f64,
+    ) -> RoundEnd {
+        let fails_too_often =
+            self.rounds.ended(now, round.as_ref().map(drop).map_err(|why| *why), fraction);
+        let began = self.began.take().unwrap_or(now);
+        let left_out = round.map_or(0, |found| self.found(now, began, found));
+        RoundEnd { left_out, fails_too_often }
     }
 
-    /// Takes in how a round ended. Returns how many waiting instances there was no room for: a
-    /// later round finds them.
-    pub fn round_ended(&mut self, now: Moment, round: RoundResult, fraction: f64) -> usize {
-        self.pause = match round {
-            RoundResult::Answered(_) => self.interval,
-            RoundResult::Throttled | RoundResult::Denied => (self.pause * 2).min(LONGEST_PAUSE),
-            RoundResult::Failed => self.pause,
-        };
-        self.next_round = now.plus(shortened(self.pause, fraction));
-        let began = self.began.take().unwrap_or(now);
-        self.failed = match round {
-            RoundResult::Throttled | RoundResult::Failed => self.failed.saturating_add(1),
-            RoundResult::Answered(_) | RoundResult::Denied => 0,
-        };
-        let RoundResult::Answered(found) = round else { return 0 };
+    /// Remembers the instances that wait. Returns for how many of them there is no room.
+    fn found(&mut self, now: Moment, began: Moment, found: Vec<WaitingInstance>) -> usize {
         let absent_at = self.last_answered.replace(began);
         let mut before = std::mem::take(&mut self.waiting);
         let mut new = Vec::new();
@@ -339,15 +168,10 @@ impl Sweep {
     }
 }
 
-/// Shortened by up to a quarter.
-pub(super) fn shortened(pause: Duration, fraction: f64) -> Duration {
-    let fraction = if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 };
-    pause.saturating_sub((pause / 4).mul_f64(fraction))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{PoolEnd, Transition};
 
     const INTERVAL: Duration = seconds(60);
 
@@ -421,44 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn rounds_come_every_interval_and_rarer_while_aws_throttles_or_denies() {
-        let clean = || RoundResult::Answered(Vec::new());
-        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        let mut now = 60;
-        for (round, pause) in [
-            (clean(), 60),
-            (RoundResult::Throttled, 120),
-            (RoundResult::Failed, 120),
-            (RoundResult::Throttled, 240),
-            (RoundResult::Denied, 480),
-            (RoundResult::Throttled, 600),
-            (RoundResult::Throttled, 600),
-            (clean(), 60),
-            (RoundResult::Failed, 60),
-        ] {
-            assert!(!sweep.is_round_due(at(now - 1)) && sweep.is_round_due(at(now)), "{now}");
-            assert_eq!(sweep.next_at(), at(now));
-            sweep.round_ended(at(now), round, 0.0);
-            now += pause;
-        }
-        assert_eq!(sweep.next_at(), at(now));
-    }
-
-    #[test]
-    fn each_pause_is_shortened_by_up_to_a_quarter() {
-        for (fraction, expected) in [(0.0, 60), (0.5, 52), (1.0, 45), (7.0, 45), (f64::NAN, 60)] {
-            let next = Sweep::new(at(0), INTERVAL, fraction).next_at();
-            assert_eq!(next.since_or_zero(at(0)).as_secs(), expected, "{fraction}");
-        }
-    }
-
-    #[test]
     fn an_instance_is_looked_into_after_the_grace_and_then_ever_rarer() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         let mut to_check = Vec::new();
         for second in 0..3_000 {
             if sweep.is_round_due(at(second)) {
-                sweep.round_ended(at(second), RoundResult::Answered(vec![one()]), 0.0);
+                sweep.round_ended(at(second), Ok(vec![one()]), 0.0);
             }
             for candidate in looked(&mut sweep, second) {
                 assert_eq!(
@@ -474,7 +266,7 @@ mod tests {
     #[test]
     fn a_look_without_an_answer_is_repeated_soon_and_does_not_grow_the_pause() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), RoundResult::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(60), Ok(vec![one()]), 0.0);
         let mut to_check = Vec::new();
         for second in 0..400 {
             for candidate in looked(&mut sweep, second) {
@@ -487,8 +279,8 @@ mod tests {
         }
         assert_eq!(to_check, [(70, 0), (130, 1), (175, 1), (220, 1), (340, 2)]);
         let old = looked(&mut sweep, 580).remove(0);
-        sweep.round_ended(at(600), RoundResult::Answered(Vec::new()), 0.0);
-        sweep.round_ended(at(660), RoundResult::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(600), Ok(Vec::new()), 0.0);
+        sweep.round_ended(at(660), Ok(vec![one()]), 0.0);
         sweep.unanswered(at(661), &old);
         let again = looked(&mut sweep, 670).first().map(|candidate| candidate.checks);
         assert_eq!(again, Some(0), "that was another wait");
@@ -503,37 +295,18 @@ mod tests {
             sweep.round_ended(at(second + 2), round, 0.0);
             looked(&mut sweep, second + 12).first().map(|found| found.absent_at)
         };
-        assert_eq!(round(60, RoundResult::Answered(vec![root])), Some(None), "no round before");
-        let changed = round(120, RoundResult::Answered(vec![one()]));
+        assert_eq!(round(60, Ok(vec![root])), Some(None), "no round before");
+        let changed = round(120, Ok(vec![one()]));
         assert_eq!(changed, Some(Some(at(120))), "it waited for something else until now");
-        assert_eq!(round(180, RoundResult::Answered(Vec::new())), None);
-        assert_eq!(round(240, RoundResult::Throttled), None);
-        assert_eq!(round(300, RoundResult::Answered(vec![one()])), Some(Some(at(180))));
-    }
-
-    #[test]
-    fn rounds_that_fail_in_a_row_are_reported_once() {
-        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        let clean = || RoundResult::Answered(Vec::new());
-        for (round, is_reported) in [
-            (RoundResult::Failed, false),
-            (RoundResult::Throttled, false),
-            (clean(), false),
-            (RoundResult::Failed, false),
-            (RoundResult::Failed, false),
-            (RoundResult::Throttled, true),
-            (RoundResult::Failed, false),
-            (clean(), false),
-        ] {
-            sweep.round_ended(at(60), round, 0.0);
-            assert_eq!(sweep.fails_too_often(), is_reported);
-        }
+        assert_eq!(round(180, Ok(Vec::new())), None);
+        assert_eq!(round(240, Err(RoundFailure::Throttled)), None);
+        assert_eq!(round(300, Ok(vec![one()])), Some(Some(at(180))));
     }
 
     #[test]
     fn what_is_known_is_not_looked_into_and_does_not_grow_the_pause() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), RoundResult::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(60), Ok(vec![one()]), 0.0);
         for second in [70, 130, 190, 250] {
             assert_eq!(sweep.due(at(second), 100, |_| true).to_check, [], "{second}");
             assert_eq!(sweep.next_at(), at(120), "{second}");
@@ -545,16 +318,16 @@ mod tests {
     fn a_wait_that_ends_or_changes_begins_anew() {
         let other = waits(1, WaitState::ReplacingRootVolume);
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), RoundResult::Answered(vec![other.clone()]), 0.0);
+        sweep.round_ended(at(60), Ok(vec![other.clone()]), 0.0);
         assert_eq!(looked(&mut sweep, 70).len(), 1);
-        sweep.round_ended(at(120), RoundResult::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(120), Ok(vec![one()]), 0.0);
         assert_eq!(looked(&mut sweep, 129), [], "its event may be on its way");
         let found = looked(&mut sweep, 130).remove(0);
         assert_eq!((found.first_seen, found.checks), (at(120), 0));
-        sweep.round_ended(at(180), RoundResult::Answered(Vec::new()), 0.0);
+        sweep.round_ended(at(180), Ok(Vec::new()), 0.0);
         assert_eq!(looked(&mut sweep, 1_000), [], "it no longer waits");
-        sweep.round_ended(at(240), RoundResult::Answered(vec![one()]), 0.0);
-        sweep.round_ended(at(245), RoundResult::Throttled, 0.0);
+        sweep.round_ended(at(240), Ok(vec![one()]), 0.0);
+        sweep.round_ended(at(245), Err(RoundFailure::Throttled), 0.0);
         let found = looked(&mut sweep, 250).remove(0);
         assert_eq!(found.first_seen, at(240), "a round that failed shows nothing");
     }
@@ -563,7 +336,7 @@ mod tests {
     fn what_is_remembered_and_what_is_looked_into_at_once_is_bounded() {
         let all = |n: usize| (0..n).map(|i| waits(i, WaitState::Terminating)).collect::<Vec<_>>();
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        assert_eq!(sweep.round_ended(at(60), RoundResult::Answered(all(MAX_WAITING + 7)), 0.0), 7);
+        assert_eq!(sweep.round_ended(at(60), Ok(all(MAX_WAITING + 7)), 0.0).left_out, 7);
         assert_eq!(sweep.waiting.len(), MAX_WAITING);
         let due = sweep.due(at(70), 3, |_| false);
         assert_eq!((due.to_check.len(), due.left_out), (3, MAX_WAITING - 3));
@@ -571,7 +344,7 @@ mod tests {
         let next = sweep.due(at(71), 3, |_| false).to_check;
         assert_eq!(next.len(), 3);
         assert!(next.iter().all(|candidate| candidate.checks == 0), "others than before");
-        assert_eq!(sweep.round_ended(at(120), RoundResult::Answered(all(2)), 0.0), 0);
+        assert_eq!(sweep.round_ended(at(120), Ok(all(2)), 0.0).left_out, 0);
         assert_eq!(sweep.waiting.len(), 2);
     }
 
@@ -579,7 +352,7 @@ mod tests {
     fn the_interruption_has_no_token_and_counts_from_the_first_sight() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         let root = waits(1, WaitState::ReplacingRootVolume);
-        sweep.round_ended(at(60), RoundResult::Answered(vec![root]), 0.0);
+        sweep.round_ended(at(60), Ok(vec![root]), 0.0);
         let found = looked(&mut sweep, 70).remove(0);
         let interruption =
             found.interruption("drain".into(), Transition::Terminating, found.first_seen, None);

@@ -1,19 +1,19 @@
 //! The table. Read it from [`triage`] downwards: in each function, the first row that applies
 //! decides.
 
+mod launch_hook;
+mod which_node;
+
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Missing, Policy,
-    Question, Reason, Verdict, Wait,
-    claims::{self, Claims},
-    launch::{Launch, LaunchStep},
+    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason, Verdict, Wait,
     owner::{self, Owner},
     proof,
 };
 use crate::domain::{
-    Cause, ChangeAction, HookAction, HookResult, Impairment, InstanceState, Interruption,
-    LifecycleAction, Moment, Node, PoolEnd, Ready, Response, Symptom, Transition, seconds,
+    Cause, ChangeAction, HookAction, Impairment, InstanceState, Interruption, LifecycleAction,
+    Moment, Node, PoolEnd, Ready, Response, Symptom, Transition, seconds,
 };
 
 /// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
@@ -195,103 +195,6 @@ impl Case<'_> {
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
 
-    // With the default result ABANDON, a launch hook that nobody answers terminates every new
-    // instance.
-    fn launch_hook(&self, action: &HookAction) -> Verdict {
-        let Some(open_action) = self.lifecycle_action() else {
-            return self.not_acted_on(Reason::NotActedOnYet);
-        };
-        if self.node().is_some_and(|node| node.ignored()) {
-            return self.policy.dispose(Reason::NotManaged);
-        }
-        if let Some(verdict) = self.without_managed_tag() {
-            return verdict;
-        }
-        match self.is_launch_ours(action) {
-            Some(true) => match self.unproved_by_sweep() {
-                Some(verdict) => verdict,
-                None => self.launch_of_ours(open_action),
-            },
-            Some(false) if self.policy.cluster_name.is_none() => {
-                self.not_acted_on(Reason::NotActedOnYet)
-            }
-            Some(false) => self.policy.dispose(Reason::Foreign),
-            None => wait(self.question_of_group(), None),
-        }
-    }
-
-    /// Sundown answers this launch hook: an explicit glob names it, or the tags of its group name
-    /// this cluster. `None`: these tags are not known yet.
-    fn is_launch_ours(&self, action: &HookAction) -> Option<bool> {
-        if self.policy.hooks.names(&action.hook) {
-            return Some(true);
-        }
-        let Some(cluster) = &self.policy.cluster_name else { return Some(false) };
-        owner::group_is_ours(self.known, cluster)
-    }
-
-    // A launch hook of ours waits until its Node is ready.
-    fn launch_of_ours(&self, action: LifecycleAction) -> Verdict {
-        if let Some(verdict) = self.ask_which_node() {
-            return verdict;
-        }
-        // An instance that starts again out of a warm pool may still be shown as stopped.
-        let state = proof::state(self.known);
-        let is_over =
-            matches!(state, Some(InstanceState::ShuttingDown | InstanceState::Terminated));
-        let node = self.node();
-        let cluster = self.policy.cluster_name.as_deref();
-        let is_group_ours =
-            cluster.and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
-        let are_disputed = self.claims().is_some_and(|claims| claims.are_disputed);
-        let is_into_pool = self.interruption.goes_into_warm_pool();
-        let launch = Launch {
-            node: node.as_deref(),
-            known: self.known,
-            policy: &self.policy.launch,
-            now: self.now,
-            into_pool: Some(&action).filter(|_| is_into_pool),
-            is_over,
-            may_abandon: is_group_ours && !are_disputed,
-            is_selected: node.as_deref().is_none_or(|node| self.is_managed(node)),
-        };
-        match launch.next_step() {
-            LaunchStep::Complete(LaunchEnd::TimedOut(Missing::Selection), _) => {
-                self.policy.dispose(Reason::NotManaged)
-            }
-            LaunchStep::Complete(end, result) => {
-                let is_confirmed = self.known.heartbeat.is_some_and(|answer| answer.accepted);
-                let is_cordoned =
-                    is_into_pool && is_confirmed && end != LaunchEnd::Over && !are_disputed;
-                let cordon = node.filter(|_| is_cordoned);
-                Verdict::AnswerLaunch(LaunchAnswer { action, end, result, cordon })
-            }
-            LaunchStep::Wait { missing, mut ask, until } => {
-                if self.policy.launch.on_timeout == HookResult::Abandon {
-                    ask.extend(self.question_of_group());
-                }
-                // EC2 knows by which name a Node without providerID joins, and whether the instance
-                // ends.
-                let asked_at = self.known.instance.as_ref().map(|answer| answer.at);
-                let ask_at = asked_at
-                    .map_or(self.now, |at| at.plus(RECHECK_INTERVAL))
-                    .max(self.known.received);
-                let until = if node.is_some() {
-                    until
-                } else if ask_at <= self.now {
-                    ask.push(self.question_of_instance(ask_at));
-                    until
-                } else {
-                    until.min(ask_at)
-                };
-                if node.is_none() && self.may_be_named_after() {
-                    ask.extend(self.questions_of_name());
-                }
-                Verdict::Wait(Wait { ask, until: Some(until), proof: false, launch: Some(missing) })
-            }
-        }
-    }
-
     /// Nothing shows any longer that the instance is sick: its Node is Ready again or gone, or the
     /// index cannot be trusted. The sweep finds it again if it is sick.
     fn is_recovered(&self, sick: &Impairment) -> bool {
@@ -462,108 +365,6 @@ impl Case<'_> {
             Some((at, _)) if *at >= not_before => Verdict::Complete(open_action),
             _ => wait(vec![Question::List { not_before }], None),
         }
-    }
-
-    /// The Node of the instance. Of several, the one that [`claims`] puts first.
-    fn node(&self) -> Option<Arc<Node>> {
-        self.claims().map(|claims| claims.node)
-    }
-
-    /// The Nodes of the instance. A Node whose providerID names another instance is never among
-    /// them, whatever its name is. A Node without providerID is, if its name is that of this
-    /// instance and of no other.
-    fn claims(&self) -> Option<Claims> {
-        let by_name = self.does_name_identify();
-        let mut nodes: Vec<Arc<Node>> = Vec::new();
-        for node in self
-            .candidates()
-            .filter(|node| node.instance.is_some() || by_name || self.is_named_by_id(node))
-        {
-            if !nodes.iter().any(|known| known.uid == node.uid) {
-                nodes.push(Arc::clone(node));
-            }
-        }
-        let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
-        claims::decide(nodes, facts, |node| self.is_managed(node))
-    }
-
-    // Several Nodes claim the instance: EC2 may show which of them is its Node.
-    fn ask_which_node(&self) -> Option<Verdict> {
-        let given_up = self.known.received.plus(CLAIMS_WAIT);
-        let is_asked = self.known.instance.is_some() || self.now >= given_up;
-        let ask = || vec![self.question_of_instance(self.known.received.minus(MAX_OWNER_AGE))];
-        (!is_asked && self.claims()?.are_disputed).then(|| wait(ask(), Some(given_up)))
-    }
-
-    // Sundown does not manage one of the Nodes that claim the instance, and EC2 may show soon that
-    // this is the right one.
-    fn may_be_unmanaged(&self) -> bool {
-        self.ask_which_node().is_some() && self.candidates().any(|node| !self.is_managed(node))
-    }
-
-    /// The Nodes with the instance's ID as providerID, or with no providerID and the instance's
-    /// name.
-    fn candidates(&self) -> impl Iterator<Item = &Arc<Node>> {
-        let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
-        let facts = facts.filter(|facts| {
-            facts.id == self.interruption.instance && !owner::names_others(&facts.tags, self.policy)
-        });
-        let listed = self.known.listed.iter().flat_map(|(_, nodes)| nodes);
-        self.known.nodes.iter().chain(listed).filter(move |node| match &node.instance {
-            Some(instance) => *instance == self.interruption.instance,
-            None => facts.is_some_and(|facts| Knowledge::is_named_after(node, facts)),
-        })
-    }
-
-    fn is_named_by_id(&self, node: &Node) -> bool {
-        node.name.as_str() == self.interruption.instance.as_str()
-    }
-
-    /// The private DNS name identifies this instance, although two networks may use the same name:
-    /// the tags of the instance or of its group name this cluster, or no other instance that is not
-    /// terminated has the name.
-    fn does_name_identify(&self) -> bool {
-        let is_tagged = self
-            .known
-            .instance
-            .as_ref()
-            .and_then(|a| a.facts.as_ref())
-            .is_some_and(|f| owner::names_us(&f.tags, self.policy));
-        let of_group = || {
-            self.policy
-                .cluster_name
-                .as_deref()
-                .and_then(|cluster| owner::group_is_ours(self.known, cluster))
-                == Some(true)
-        };
-        let is_only_one = || {
-            let meant = self
-                .known
-                .namesakes
-                .as_deref()
-                .and_then(|all| owner::choose_namesake(all, self.policy));
-            meant.is_some_and(|facts| facts.id == self.interruption.instance)
-        };
-        is_tagged || of_group() || is_only_one()
-    }
-
-    /// A Node without providerID has this instance's private DNS name, and a question that decides
-    /// whether it is this instance has no answer yet.
-    fn may_be_named_after(&self) -> bool {
-        !self.questions_of_name().is_empty() && self.candidates().next().is_some()
-    }
-
-    fn questions_of_name(&self) -> Vec<Question> {
-        let name = self
-            .known
-            .instance
-            .as_ref()
-            .and_then(|a| a.facts.as_ref())
-            .and_then(|f| f.private_dns.clone());
-        let name = name.filter(|_| self.known.namesakes.is_none()).map(Question::Name);
-        let group =
-            if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
-        name.into_iter().chain(group).collect()
     }
 
     fn is_managed(&self, node: &Node) -> bool {

@@ -189,8 +189,8 @@ reasons! {
             scheduled-change=cordon`](interruptions.md#scheduled-changes).";
     /// AWS canceled the scheduled change for which the node was drained.
     ScheduledChangeCanceled [Normal] [Node]
-        "AWS canceled the scheduled change for which the node is drained, or asks for nothing any \
-         longer, and no other interruption of the node holds. Sundown restores the earlier state \
+        "AWS canceled the scheduled change for which the node is drained, or now sends it only for \
+         information, and the node has no other interruption. Sundown restores the earlier state \
          of the node."
         => "Nothing.";
     /// AWS moved the scheduled change for which the node was drained.
@@ -201,8 +201,8 @@ reasons! {
         => "Nothing.";
     /// A node is drained because its instance is sick.
     InstanceImpaired [Warning] [Node]
-        "A status check of EC2 fails, or the node is NotReady, for `--impaired-after`. Sundown takes \
-         the node on as `--on impaired` asks. The message has what is wrong, and since when."
+        "For `--impaired-after`, a status check of EC2 has failed or the node has been NotReady. \
+         Sundown does what `--on impaired` sets. The message has what is wrong, and since when."
         => "Nothing. To know more, look at the status checks of the instance in EC2. \
             [Sick instances](interruptions.md#sick-instances).";
     /// A sick instance is healthy again.
@@ -215,7 +215,7 @@ reasons! {
         "The drain of a sick instance has ended, and Sundown has reported the instance to Auto \
          Scaling as unhealthy (`--then impaired=unhealthy`). The group terminates and replaces it."
         => "Nothing.";
-    /// Auto Scaling refuses SetInstanceHealth.
+    /// A sick instance is drained and is not replaced.
     InstanceNotSetUnhealthy [Warning] [Node]
         "The drain of a sick instance has ended, and the instance keeps running: the role may not \
          call `SetInstanceHealth`, pods are left, an annotation keeps the node, the group has \
@@ -313,11 +313,11 @@ reasons! {
         => "[A record is damaged](operations.md#a-record-is-damaged).";
     /// A record is not valid for the machine of the node.
     RecordVoid [Normal] [Node]
-        "The record belongs to another instance or to an earlier boot. Sundown ignores it, and \
-         restores what it had changed on the node: at once if it belongs to another instance, after \
-         a boot when the instance is back."
-        => "Nothing. A node stays cordoned after a boot: \
-            [what is awaited](interruptions.md#after-a-boot).";
+        "The record belongs to another instance or to an earlier boot. Sundown ignores the record, \
+         and restores the earlier state of the node. For another instance it does so at once; \
+         after a boot, as soon as the instance is back."
+        => "Nothing. If a node stays cordoned after a boot, see \
+            [what Sundown waits for](interruptions.md#after-a-boot).";
     /// A record was written back.
     RecordRestored [Warning] [Node]
         "Somebody deleted the record during a drain, and Sundown wrote it back, once. Or somebody \

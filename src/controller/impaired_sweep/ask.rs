@@ -6,10 +6,12 @@ use futures::{StreamExt, stream};
 use tracing::{debug, warn};
 
 use crate::{
-    aws::Outcome,
-    controller::{context::Term, fleet::GROUP_TAG},
+    controller::{context::Term, fleet::GROUP_TAG, rounds},
     domain::{GroupName, InstanceId, InstanceStatus, Moment, seconds},
-    triage::impaired::{AwsView, Described, Member, RoundEnd},
+    triage::{
+        RoundFailure,
+        impaired::{AwsView, Described, Member},
+    },
 };
 
 /// About how many instances AWS is asked at once. The lookups put their questions into few calls.
@@ -17,36 +19,34 @@ const CONCURRENT: usize = 20;
 /// How long the answers about an instance may take.
 const TIMEOUT: Duration = seconds(30);
 
-/// The instances whose status checks fail, and since when, by our clock, if EC2 says so. `None`: EC2
-/// did not answer.
+/// The instances whose status checks fail, and since when, by our clock, if EC2 says so.
 pub(super) async fn failing_checks(
     term: &Term,
-) -> (Option<BTreeMap<InstanceId, Option<Moment>>>, RoundEnd) {
-    match term.shared.aws.ec2().impaired_instances().await {
-        Ok(impaired) => {
-            let skew = term.skew();
-            let ours = |status: InstanceStatus| {
-                let since = status.failed_checks.iter().filter_map(|check| check.since).min();
-                (status.id, since.map(|at| skew.to_ours(at)))
-            };
-            (Some(impaired.into_iter().map(ours).collect()), RoundEnd::Usual)
-        }
-        Err(error) if error.outcome() == Outcome::Denied => {
-            if term.is_first_report("DescribeInstanceStatus is denied") {
+) -> Result<BTreeMap<InstanceId, Option<Moment>>, RoundFailure> {
+    let impaired = match term.shared.aws.ec2().impaired_instances().await {
+        Ok(impaired) => impaired,
+        Err(error) => {
+            let failure = rounds::failure(&error);
+            if failure == RoundFailure::Denied
+                && term.is_first_report("DescribeInstanceStatus is denied")
+            {
                 warn!(
                     %error,
                     "Sundown does not see failed status checks: no drain of a sick instance begins. \
                      Allow ec2:DescribeInstanceStatus in the role's policy."
                 );
+            } else {
+                debug!(%error, "EC2 does not answer which status checks fail.");
             }
-            (None, RoundEnd::AskLess)
+            return Err(failure);
         }
-        Err(error) => {
-            debug!(%error, "EC2 does not answer which status checks fail.");
-            let is_throttled = error.outcome() == Outcome::Throttled;
-            (None, if is_throttled { RoundEnd::AskLess } else { RoundEnd::Usual })
-        }
-    }
+    };
+    let skew = term.skew();
+    let ours = |status: InstanceStatus| {
+        let since = status.failed_checks.iter().filter_map(|check| check.since).min();
+        (status.id, since.map(|at| skew.to_ours(at)))
+    };
+    Ok(impaired.into_iter().map(ours).collect())
 }
 
 /// Asks about the instance of each of these. The order stays.

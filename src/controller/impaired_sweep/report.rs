@@ -42,7 +42,7 @@ pub(super) fn waiting(term: &Term, scene: &Scene<'_>, before: &mut Waiting, mut 
         );
     }
     if now.is_empty() && !before.is_empty() {
-        info!("No sick instance waits for its drain any longer.");
+        info!("No sick instance waits for its drain or its replacement.");
     }
     *before = now;
 }

@@ -61,7 +61,7 @@ impl ImpairedSweep {
         warn!(
             node = %node.name, %instance, %group, symptom = symptom.as_str(),
             since = %format_args!("{since:.0}"), response = response.as_str(),
-            "An instance is sick: its node is taken on."
+            "An instance is sick: accepted as an interruption of its node."
         );
         let message = format!(
             "Instance {instance} of group {group} is sick: {what} since {since:.0} (--on \
@@ -91,12 +91,12 @@ impl ImpairedSweep {
                 term.shared.metrics.impaired(ImpairedStep::SetUnhealthy);
                 info!(
                     node = %node.name, %instance,
-                    "The drain of a sick instance has ended: Auto Scaling was told that the \
-                     instance is unhealthy, and replaces it."
+                    "The drain of a sick instance has ended: reported the instance to Auto Scaling \
+                     as unhealthy. The group replaces it."
                 );
                 let message = format!(
-                    "The drain of sick instance {instance} has ended: Auto Scaling was told that \
-                     it is unhealthy, and replaces it."
+                    "The drain of sick instance {instance} has ended. Sundown reported it to Auto \
+                     Scaling as unhealthy, and the group replaces it."
                 );
                 let reason = EventReason::InstanceSetUnhealthy;
                 note(&term, &node.name, Severity::Normal, reason, message);

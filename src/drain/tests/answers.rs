@@ -125,7 +125,7 @@ fn c56_a_403_of_a_terminating_namespace_is_classified_by_its_cause() {
 }
 
 #[test]
-fn a_403_of_a_broken_budget_is_classified_by_its_message() {
+fn a_403_of_a_broken_budget_is_classified_by_its_message_or_its_cause() {
     assert_eq!(
         class(403, "Forbidden", "pods \"a\" is forbidden: pdb disruptions allowed is negative"),
         Class::BudgetBroken
@@ -138,6 +138,11 @@ fn a_403_of_a_broken_budget_is_classified_by_its_message() {
         ),
         Class::BudgetBroken
     );
+    let since_1_37 = ApiAnswer {
+        causes: vec![("DisruptionBudget".into(), "The disruption budget b does not allow".into())],
+        ..answer(403, "Forbidden", "poddisruptionbudget.policy \"b\" is forbidden: new words")
+    };
+    assert_eq!(classify(&since_1_37), Class::BudgetBroken);
 }
 
 #[test]

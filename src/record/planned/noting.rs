@@ -119,9 +119,9 @@ fn is_drained(node: &Node, instance: &InstanceId) -> bool {
 }
 
 impl Planned {
-    /// The change that `new` is about: by its ID, or as the other of the two that AWS Health and EC2
-    /// show. A message that closes an unknown event, or asks for nothing, is about no event that
-    /// EC2 shows.
+    /// Finds the known change that `new` is about: by its ID or, if that is not known, by family
+    /// and start (AWS Health and EC2 show one change under two IDs). A message of AWS Health that
+    /// closes an event with an unknown ID never matches a change that only EC2 has shown.
     fn about(&mut self, new: &PlannedChange) -> Option<&mut PlannedChange> {
         let is_it = |change: &PlannedChange| match &change.ec2 {
             Some(shown) if new.is_of_ec2() => shown.id == new.arn,
@@ -203,9 +203,14 @@ impl PlannedChange {
         }
     }
 
-    /// What EC2 shows now. It changes the change only if EC2 itself has shown something else before,
-    /// if EC2 has canceled this start, or if EC2 goes on showing what AWS Health has closed: a
-    /// message of AWS Health may be ahead of EC2.
+    /// Takes in what EC2 shows now. Because EC2 may lag behind AWS Health, this is news only in
+    /// these cases:
+    ///
+    /// - EC2 itself has shown another start or status before.
+    /// - EC2 has canceled this start.
+    /// - EC2 still shows an event [`EC2_LAGS`] after AWS Health has closed it.
+    ///
+    /// In all other cases it only updates `ec2` (and a start that was missing).
     fn shown_in_ec2(&mut self, new: Self, is_drained: bool, at: PlanTime) -> Option<PlanChange> {
         let shown = new.ec2.clone()?;
         let before = self.ec2.take();

@@ -320,23 +320,34 @@ fn grants(budget: &Value) -> Result<i64, Failure> {
     let name = budget.text("metadata.name");
     let allowed = budget.int("status.disruptionsAllowed");
     let disrupted = budget.at("status.disruptedPods").as_object().map_or(0, serde_json::Map::len);
-    let refuse = |message: &str| {
+    // Kubernetes 1.37 adds the cause.
+    let refuse = |message: &str, cause: &str| {
         Err(Failure::new(
             403,
             "Forbidden",
             format!("poddisruptionbudget.policy \"{name}\" is forbidden: {message}"),
         )
-        .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" })))
+        .with_details(json!({
+            "name": name, "group": "policy", "kind": "poddisruptionbudget",
+            "causes": [{
+                "reason": "DisruptionBudget",
+                "message": format!(
+                    "The disruption budget {name} does not allow evicting pods currently: {cause}"
+                ),
+            }],
+        })))
     };
     if budget.int("status.observedGeneration") < budget.int("metadata.generation") {
         return Err(still_processed(name));
     }
     if allowed < 0 {
-        return refuse("pdb disruptions allowed is negative");
+        let why = "pdb disruptions allowed is negative";
+        return refuse(why, why);
     }
     if disrupted > MAX_DISRUPTED {
         return refuse(
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            "too many pending evictions not confirmed by PDB controller",
         );
     }
     if allowed == 0 { Err(exhausted(budget)) } else { Ok(allowed) }

@@ -481,13 +481,8 @@ fn check_preconditions(call: &Call, old: &Object, metadata: &Value) -> Result<()
     let uid = metadata.text("uid");
     if !uid.is_empty() && uid != old.uid() {
         if call.verb == "patch" {
-            // Reported twice, by two validations.
             let why = format!("Invalid value: {uid:?}: field is immutable");
-            let mut failure = Failure::invalid(&call.kind, &call.key.name, "metadata.uid", &why);
-            let cause =
-                json!({ "reason": "FieldValueInvalid", "message": why, "field": "metadata.uid" });
-            failure.details.put("causes", json!([cause, cause]));
-            return Err(failure);
+            return Err(Failure::invalid(&call.kind, &call.key.name, "metadata.uid", &why));
         }
         let why = format!(
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",

@@ -33,8 +33,9 @@ impl Begun {
         self.0.iter().filter(|(_, at)| now < at.plus(AN_HOUR)).count()
     }
 
-    /// How many drains have begun within an hour, by this leader or by the annotations of Nodes. An
-    /// instance that is taken on twice counts twice.
+    /// How many drains have begun within the last hour: those that this leader noted, and those of
+    /// earlier leaders, from the annotations of Nodes. An instance that is drained twice counts
+    /// twice.
     #[must_use]
     pub fn count(&self, scene: &Scene<'_>) -> usize {
         let is_late = |at: Moment| scene.now < at.plus(AN_HOUR);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{AwsView, ScannedNode, Scene, Sightings, Waits, hold, looks_sick, sick_since};
 use crate::domain::{ImpairedStatus, InstanceId, Moment, seconds};
 
-/// How long a group may take to replace an instance of which it was told.
+/// How long a group may take to replace an instance that was reported as unhealthy.
 const REPLACED_WITHIN: Duration = seconds(3600);
 
 /// What follows for a node that was taken on as impaired.
@@ -26,7 +26,8 @@ pub struct Rules<'a> {
     pub then_unhealthy: bool,
     /// `--impaired-after`.
     pub after: Duration,
-    /// When Auto Scaling was told that an instance is unhealthy, or was first seen to know it.
+    /// When Sundown reported an instance to Auto Scaling as unhealthy, or first saw Auto Scaling
+    /// count it as unhealthy.
     pub told: &'a BTreeMap<InstanceId, Moment>,
 }
 
@@ -78,8 +79,8 @@ fn is_still_sick(
     since.is_some_and(|since| is_since_mark(since) || since.plus(after) <= scene.now)
 }
 
-/// The nodes that were taken on before and may need a step, with that step. Nothing is handed over
-/// if `is_held`: something holds all drains back.
+/// The nodes whose sick instance was accepted before and that may need a step, with that step.
+/// While `is_held` (see [`hold`]), no step is [`Step::SetUnhealthy`].
 #[must_use]
 pub fn followed<'a>(
     scene: &Scene<'a>,
@@ -115,8 +116,9 @@ pub fn confirmed(
     }
 }
 
-/// The step that is taken, by what AWS answers about the instance. A node whose group replaces it
-/// is never put back, and Auto Scaling is told only once. A node outside of any group is put back.
+/// The step to take, given what AWS answers about the instance. Never restores a node whose group
+/// already replaces it, and reports an instance to Auto Scaling only once. Restores a node whose
+/// instance is in no group.
 #[must_use]
 pub const fn next_step(wanted: Step, view: &AwsView) -> Option<Step> {
     match (wanted, view) {

@@ -5,16 +5,20 @@
 //!
 //! 1. [`Sightings::note`] remembers which Nodes were Ready, and since when they are healthy.
 //! 2. [`suspects`] finds the instances that have been sick for `--impaired-after`.
-//! 3. [`hold`] says whether anything may begin at all. First of all that depends on how many Nodes
-//!    are sick: a fault of the network, of DNS or of the API server makes many Nodes look sick.
+//! 3. [`hold`] decides whether any drain may begin, for example by how many Nodes look sick: a
+//!    fault of the network, of DNS or of the API server makes many Nodes look sick.
 //! 4. The sweep asks AWS about each suspect, and [`choose`] decides which drains begin.
-//! 5. [`followed`] lists the nodes that were taken on before and may need a step, and
-//!    [`next_step`] decides about each, by what AWS answers.
+//! 5. [`followed`] lists the nodes whose sick instance was accepted before and that may need a
+//!    step. The sweep asks AWS about each, and [`next_step`] decides. Right before an instance is
+//!    reported to Auto Scaling, [`confirmed`] checks its Node once more.
+//!
+//! To add a reason to wait: a variant of [`Waits`]; `hold` if it stops every drain, `choose` if it
+//! is about one instance before its drain, `followed` or `next_step` if after; the two tables in
+//! `docs/interruptions.md`.
 
 mod census;
 mod choose;
 mod follow;
-mod pace;
 mod sightings;
 #[cfg(test)]
 mod tests;
@@ -28,7 +32,6 @@ use std::{
 pub use census::{Census, census};
 pub use choose::{Begun, Choice, Decision, NotOurs, choose};
 pub use follow::{Rules, Step, confirmed, followed, next_step};
-pub use pace::{Pace, RoundEnd};
 pub use sightings::{FailingChecks, Sightings};
 
 use self::census::shows_fault_elsewhere;
@@ -267,7 +270,7 @@ impl Waits {
                 "too many nodes look sick: the fault lies elsewhere (network, DNS, API server)"
             }
             Self::CordonedByOthers => "somebody else has cordoned its node",
-            Self::MaxPerHour => "as many as --max-impaired allows have begun within an hour",
+            Self::MaxPerHour => "the limit of --max-impaired was reached within the last hour",
             Self::GroupBusy => {
                 "another impaired node of its group is drained, or waits for its replacement"
             }

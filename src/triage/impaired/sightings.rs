@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{HEALTHY_FOR, ScannedNode};
 use crate::domain::{InstanceId, Moment, Node, Ready, seconds};
 
-/// A Node that is not Ready since longer after it was created was Ready before: a launch succeeds or
-/// fails sooner. This counts only if nobody has seen the Node before.
+/// If a Node became NotReady later than this after its creation, it was Ready before: a launch
+/// succeeds or fails sooner. Used only if the rounds of this leader do not show it.
 const LAUNCHED_WITHIN: Duration = seconds(900);
 /// How long after its creation the kubelet of a Node writes the `Ready` condition for the first time.
 const FIRST_STATUS: Duration = seconds(30);
@@ -70,16 +70,16 @@ impl Sightings {
         }
     }
 
-    /// The Node was healthy after this moment. A leader whose rounds began later cannot know, and
-    /// trusts the time since which the Node is sick.
+    /// Whether a round has shown the Node healthy after `at`. Also `true` if this leader's rounds
+    /// began after `at`: it cannot know, and the caller compares the start of the sickness instead.
     pub(super) fn was_healthy_after(&self, node: &Node, at: Moment) -> bool {
         let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
         sighting.first.is_none_or(|first| first > at)
             || sighting.last_healthy.is_some_and(|last| last > at)
     }
 
-    /// The Node was Ready once. A Node that no round has seen before was Ready if it lost that long
-    /// after it was created.
+    /// Whether the Node was ever Ready. If the rounds do not show that, it counts as having been
+    /// Ready if it became NotReady more than [`LAUNCHED_WITHIN`] after its creation.
     pub(super) fn was_ready(&self, node: &Node) -> bool {
         let seen = self.0.get(&node.uid).and_then(|sighting| sighting.was_ready);
         seen.unwrap_or_else(|| {

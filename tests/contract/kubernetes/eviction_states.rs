@@ -281,7 +281,14 @@ pub fn cases() -> Vec<Case> {
                 "Forbidden",
                 "poddisruptionbudget.policy \"b\" is forbidden: DisruptedPods map too big - too \
                  many evictions not confirmed by PDB controller",
-                json!({ "name": "b", "group": "policy", "kind": "poddisruptionbudget" })
+                json!({
+                    "name": "b", "group": "policy", "kind": "poddisruptionbudget",
+                    "causes": [{
+                        "reason": "DisruptionBudget",
+                        "message": "The disruption budget b does not allow evicting pods \
+                            currently: too many pending evictions not confirmed by PDB controller"
+                    }]
+                })
             )],
         ),
     ]

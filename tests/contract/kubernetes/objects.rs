@@ -214,18 +214,11 @@ pub fn cases() -> Vec<Case> {
                     "Invalid",
                     "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is \
                      immutable",
-                    json!({ "name": "a", "kind": "ConfigMap", "causes": [
-                        {
-                            "reason": "FieldValueInvalid",
-                            "message": "Invalid value: \"other\": field is immutable",
-                            "field": "metadata.uid"
-                        },
-                        {
-                            "reason": "FieldValueInvalid",
-                            "message": "Invalid value: \"other\": field is immutable",
-                            "field": "metadata.uid"
-                        },
-                    ] })
+                    json!({ "name": "a", "kind": "ConfigMap", "causes": [{
+                        "reason": "FieldValueInvalid",
+                        "message": "Invalid value: \"other\": field is immutable",
+                        "field": "metadata.uid"
+                    }] })
                 ),
                 merge(
                     "configmaps/a",

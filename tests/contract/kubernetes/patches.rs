@@ -174,10 +174,7 @@ pub fn cases() -> Vec<Case> {
                     "Invalid",
                     "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is \
                      immutable",
-                    // Validated as metadata and again as an update.
-                    json!({
-                        "name": "p", "kind": "Pod", "causes": [immutable_uid(), immutable_uid()]
-                    }),
+                    json!({ "name": "p", "kind": "Pod", "causes": [immutable_uid()] }),
                 ),
             ],
         )
