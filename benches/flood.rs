@@ -40,9 +40,14 @@ pub fn strangers(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// A message about an instance of another cluster: a spot notice, a hook that is not ours, an end.
+/// Every kind is on.
+const ALL_KINDS: [&str; 6] =
+    ["--on", "rebalance=drain", "--on", "impaired=drain", "--then", "impaired=unhealthy"];
+
+/// A message about an instance of another cluster: a spot notice, a hook that is not ours, an end,
+/// a recommendation, a launch, a scheduled change.
 pub fn body(i: usize, instance: &str) -> String {
-    let (source, kind, detail) = match i % 4 {
+    let (source, kind, detail) = match i % 8 {
         0 => (
             "aws.autoscaling",
             "EC2 Instance-terminate Lifecycle Action",
@@ -58,6 +63,30 @@ pub fn body(i: usize, instance: &str) -> String {
             "aws.ec2",
             "EC2 Instance State-change Notification",
             json!({"instance-id": instance, "state": "shutting-down"}),
+        ),
+        5 => ("aws.ec2", "EC2 Instance Rebalance Recommendation", json!({"instance-id": instance})),
+        3 => (
+            "aws.autoscaling",
+            "EC2 Instance-launch Lifecycle Action",
+            json!({
+                "LifecycleActionToken": "87654321-4321-4321-4321-210987654321",
+                "AutoScalingGroupName": "elsewhere", "LifecycleHookName": "launch",
+                "EC2InstanceId": instance,
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+                "Origin": "EC2", "Destination": "AutoScalingGroup",
+            }),
+        ),
+        4 => (
+            "aws.health",
+            "AWS Health Event",
+            json!({
+                "eventArn": format!("arn:aws:health:eu-west-1::event/EC2/RETIREMENT/{i}"),
+                "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+                "eventTypeCategory": "scheduledChange", "eventScopeCode": "ACCOUNT_SPECIFIC",
+                "statusCode": "upcoming", "affectedAccount": "123456789012",
+                "startTime": "Wed, 1 Dec 2027 09:00:00 GMT",
+                "affectedEntities": [{ "entityValue": instance, "status": "PENDING" }],
+            }),
         ),
         _ => (
             "aws.ec2",
@@ -107,14 +136,15 @@ async fn foreign() -> Figure {
     for i in 0..MESSAGES {
         stage.world.aws.send_event(stage.world.queue(), &body(i, &strangers[i % NODES]));
     }
-    let service = stage.start();
+    let service = stage.replica_with("sundown", &ALL_KINDS);
     emptied(&stage, stage.world.queue(), batches).await;
     let rate = MESSAGES as f64 / span(&stage.world, from);
     drop(service);
     Figure {
         name: "flood",
         what: format!(
-            "{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted"
+            "{MESSAGES} messages of six kinds about {NODES} instances of another cluster, with \
+             every kind on, decided and deleted"
         ),
         measured: rate.into(),
         unit: "/s",

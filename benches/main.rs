@@ -36,6 +36,7 @@ mod record;
 mod report;
 mod scale;
 mod stage;
+mod sweep;
 mod system;
 mod takeover;
 
@@ -92,6 +93,7 @@ const BENCHES: &[Bench] = &[
     bench("", &["memory-drains"], memory::drains),
     bench("", &["memory-nodes"], memory::nodes),
     bench("", &["scale-10k-cpu", "scale-10k-memory"], scale::ten_thousand),
+    bench("", &["sweep-calls", "sweep-cpu"], sweep::sweep),
     bench("", &["size"], memory::size),
     bench("", &["real-burst-100"], real::hundred),
     bench("", &["real-burst-1000"], real::thousand),

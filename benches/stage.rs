@@ -88,6 +88,11 @@ impl Stage {
 
     /// Starts the service; its output goes to files of this name.
     pub fn replica(&self, name: &str) -> Process {
+        self.replica_with(name, &[])
+    }
+
+    /// The same, with these flags.
+    pub fn replica_with(&self, name: &str, flags: &[&str]) -> Process {
         let mut command: Command = sundown(&self.folder);
         command.args([
             "run",
@@ -104,7 +109,7 @@ impl Stage {
             "--probe-listen",
             "127.0.0.1:0",
         ]);
-        command.arg("--kubeconfig").arg(self.kubeconfig());
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(flags);
         command.envs([
             ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
             ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),

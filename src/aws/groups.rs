@@ -13,7 +13,7 @@ use super::{
     Api, AutoScaling, AwsError,
     autoscaling::{LIMIT, PAGES, description, retains_abandoned, transition},
 };
-use crate::domain::{GroupName, HookName, HookResult, Transition, is_retained};
+use crate::domain::{GroupCapacity, GroupName, HookName, HookResult, Transition, is_retained};
 
 /// Selects groups by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub struct Group {
     pub group: GroupName,
     /// Values of `Tags` by key; empty for a tag without value.
     pub tags: BTreeMap<String, String>,
-    /// `DesiredCapacity`.
-    pub desired: usize,
+    /// What it wants, and what each instance counts.
+    pub capacity: GroupCapacity,
     /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
     pub members: Vec<(String, String)>,
     /// The instances whose `HealthStatus` is `Unhealthy`.
@@ -328,6 +328,14 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
     };
     let unhealthy = instances.iter().filter(is_unhealthy).filter_map(|i| i.instance_id.clone());
     let unhealthy = unhealthy.collect();
+    let weight = |i: &aws_sdk_autoscaling::types::Instance| {
+        Some((i.instance_id.clone()?, i.weighted_capacity()?.parse().ok()?))
+    };
+    let weights = instances.iter().filter_map(weight).collect();
+    // Without a type, it counts units.
+    let counts_units = described.desired_capacity_type.as_deref().is_none_or(|t| t == "units");
+    let desired = described.desired_capacity.filter(|_| counts_units);
+    let desired = desired.map(|n| n.try_into().unwrap_or(0));
     let suspended = described.suspended_processes.unwrap_or_default();
     let members = instances.into_iter();
     let member = |i: aws_sdk_autoscaling::types::Instance| {
@@ -342,7 +350,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
     Some(Group {
         group: described.auto_scaling_group_name?.into(),
         tags,
-        desired: described.desired_capacity.and_then(|n| n.try_into().ok()).unwrap_or(0),
+        capacity: GroupCapacity::new(desired, weights),
         members: members.filter_map(member).collect(),
         unhealthy,
         suspended: suspended.into_iter().filter_map(|process| process.process_name).collect(),

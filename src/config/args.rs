@@ -210,7 +210,7 @@ pub struct OursArgs {
 #[command(next_help_heading = "Launch hooks")]
 pub struct LaunchArgs {
     /// How long an instance may wait in its launch hook for its node to be ready, counted from the
-    /// event, 30s to 11h
+    /// event, 30s to 11h. For a launch into a warm pool without a node: 5m at most
     #[arg(
         long,
         env = "SUNDOWN_LAUNCH_TIMEOUT",

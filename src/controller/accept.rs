@@ -181,7 +181,7 @@ async fn write(
                 } else {
                     warn!(
                         node = %name, %error,
-                        "Cannot take the interruption on yet; trying again. The message is kept.");
+                        "Cannot accept the interruption yet; trying again. If a message brought it, the message is kept.");
                 }
                 match error.problem {
                     Problem::Conflict => {}

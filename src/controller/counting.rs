@@ -13,7 +13,7 @@ use crate::{
     interruption::Reject,
     observe::{Calls, LabelValues, Metrics},
     runtime::Observer,
-    triage::impaired::Waits,
+    triage::impaired::WaitReason,
 };
 
 /// Passes what the shells observe on to the metrics.
@@ -108,7 +108,7 @@ pub fn label_values() -> LabelValues {
     let watches = cluster::Target::ALL.iter().filter(|t| t.is_watch()).map(|t| t.as_str());
     LabelValues {
         rejections: Reject::LABELS.to_vec(),
-        impaired_waits: Waits::ALL.iter().map(|waits| waits.as_str()).collect(),
+        impaired_waits: WaitReason::ALL.iter().map(|waits| waits.as_str()).collect(),
         block_reasons: drain::BlockReason::ALL.iter().map(|r| r.as_str()).collect(),
         answers: drain::Class::WORDS.to_vec(),
         calls: of_aws.chain(of_cluster).chain(of_lease).collect(),

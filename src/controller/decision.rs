@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use self::source::Source;
 use super::{
@@ -52,6 +53,9 @@ pub(super) struct Decision {
 
 /// After this time a test event is reported as undecided.
 pub(super) const TEST_TIMEOUT: Duration = seconds(60);
+
+/// How long a decision may take to end after it was given up.
+const GIVE_UP_WITHIN: Duration = seconds(10);
 
 /// While an interruption has one of these, the fleet holds the evictions of a burst back.
 struct BurstHold(Arc<Term>);
@@ -124,6 +128,21 @@ impl Decision {
         }
     }
 
+    /// The same as [`Self::decide`], but gives the interruption up after `limit`. Its next search
+    /// finds it again.
+    pub(super) async fn decide_within(&mut self, limit: Duration) {
+        let (instance, give_up) = (self.interruption.instance.clone(), self.given_up.clone());
+        let mut deciding = Box::pin(self.decide());
+        if tokio::time::timeout(limit, &mut deciding).await.is_ok() {
+            return;
+        }
+        give_up.cancel();
+        // A PATCH that is under way, or is refused, does not end at once.
+        if tokio::time::timeout(GIVE_UP_WITHIN, &mut deciding).await.is_err() {
+            debug!(%instance, "The decision about an interruption does not end.");
+        }
+    }
+
     /// Decides, however long that takes, and carries the decision out. By reference: a future that
     /// takes a value reserves memory for it twice.
     pub(super) async fn decide(&mut self) -> MessageEnd {
@@ -190,8 +209,8 @@ impl Decision {
                     self.term.shared.clock.now().plus(seconds(1))
                 }
                 // A dry run and a test do not wait until the node is ready.
-                Verdict::Wait(Wait { launch: Some(missing), .. }) if self.is_report_only() => {
-                    return self.report().launch_waits(&missing, self.source.is_test());
+                Verdict::Wait(Wait { launch: Some(waits), .. }) if self.is_report_only() => {
+                    return self.report().launch_waits(&waits.missing, self.source.is_test());
                 }
                 Verdict::Plan(accept) => {
                     if let Some(end) = Box::pin(self.note_change(accept)).await {
@@ -255,8 +274,8 @@ impl Decision {
         }
         // It waits for a time or for a Node. That is no reason to hold the evictions of other nodes
         // back.
-        if let Some(missing) = &wait.launch {
-            self.lines().launch_waits(missing);
+        if let Some(waits) = &wait.launch {
+            self.lines().launch_waits(waits);
             self.burst_hold = None;
         } else if questions.is_empty() {
             self.lines().waiting(wait.until, self.kept_alive.is_some());

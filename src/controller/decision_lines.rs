@@ -6,7 +6,7 @@ use super::context::Term;
 use crate::{
     domain::{HookKey, Interruption, LifecycleAction, Moment},
     observe::MessageOutcome,
-    triage::{Knowledge, LaunchAnswer, LaunchEnd, Missing},
+    triage::{Knowledge, LaunchAnswer, LaunchEnd, LaunchWait},
 };
 
 /// What the lines are about.
@@ -77,14 +77,13 @@ impl DecisionLines<'_> {
     }
 
     /// Logs what a launch hook waits for, once for each thing that is missing.
-    pub(super) fn launch_waits(&self, missing: &Missing) {
+    pub(super) fn launch_waits(&self, LaunchWait { missing, ends }: &LaunchWait) {
         let Some(action) = self.interruption.hook() else { return };
         let (instance, event) = (&self.interruption.instance, &self.interruption.event_id);
         if self.term.is_first_report(&format!("{instance} {event} lacks {missing}")) {
-            let until = self.known.happened.plus(self.term.shared.policy.launch.timeout);
             info!(
                 %instance, group = %action.group, hook = %action.hook, %missing,
-                until = %format_args!("{until:.0}"),
+                until = %format_args!("{ends:.0}"),
                 "An instance waits in its launch hook until its node is ready."
             );
         }
@@ -102,9 +101,10 @@ impl DecisionLines<'_> {
                 MessageOutcome::LaunchAnswered
             }
             LaunchEnd::TimedOut(missing) => {
-                let timeout = self.term.shared.policy.launch.timeout;
+                let waited = self.term.shared.clock.now().since_or_zero(self.known.happened);
+                let waited = format_args!("{}s", waited.as_secs());
                 warn!(
-                    %instance, %group, %hook, %missing, ?timeout, result = answer.result.as_str(),
+                    %instance, %group, %hook, %missing, %waited, result = answer.result.as_str(),
                     "A launch hook has waited for its timeout, and its node is not ready: \
                      Sundown completes it all the same. Find out why the node does not become \
                      ready, or raise --launch-timeout."

@@ -4,15 +4,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::join_all;
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{context::Term, decision::Decision, rounds};
 use crate::{
     aws::AwsError,
-    domain::{InstanceId, InstanceState, Interruption, Kind, Moment, Node, seconds},
-    record::{self, EndTurns},
-    triage::{RoundFailure, Rounds, sweep::FIRST_CHECK_AFTER},
+    domain::{InstanceId, InstanceState, Interruption, Kind, Moment, Node, NodeName, seconds},
+    record,
+    triage::{RoundFailure, Rounds, Turns, sweep::FIRST_CHECK_AFTER},
 };
 
 /// How long the accept of what EC2 has shown lasts at most. The next round finds the others again.
@@ -28,7 +27,7 @@ pub(super) async fn run(term: Arc<Term>) {
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
     let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
-    let mut turns = EndTurns::default();
+    let mut turns = Turns::default();
     loop {
         clock.sleep_until(rounds.next()).await;
         let result = round(&term, &mut turns).await.map_err(|error| failed(&term, &error));
@@ -44,8 +43,9 @@ pub(super) async fn run(term: Arc<Term>) {
 
 /// Asks EC2 about the Nodes that are not Ready, and once more a little later about those whose
 /// instances end: their event may be under way.
-async fn round(term: &Arc<Term>, turns: &mut EndTurns) -> Result<(), AwsError> {
-    if ending(term, &turns.next(silent_nodes(term))).await?.is_empty() {
+async fn round(term: &Arc<Term>, turns: &mut Turns<NodeName>) -> Result<(), AwsError> {
+    let (asked, _) = turns.next(silent_nodes(term), record::MAX_ASKED, |node| node.name.clone());
+    if ending(term, &asked).await?.is_empty() {
         return Ok(());
     }
     let clock = term.shared.clock;
@@ -89,12 +89,7 @@ async fn accept(
         node = %node.name, instance = %found.instance, state = state.as_str(),
         "EC2 shuts an instance down, and no event of it has arrived."
     );
-    let give_up = CancellationToken::new();
-    let mut decision = Decision::found_ending(Arc::clone(term), found, at, give_up.clone());
-    let deciding = Box::pin(decision.decide());
-    if tokio::time::timeout(ACCEPT_TIMEOUT, deciding).await.is_err() {
-        debug!(node = %node.name, "The end of an instance was not accepted in time. Trying again.");
-    }
+    Decision::found_ending(Arc::clone(term), found, at).decide_within(ACCEPT_TIMEOUT).await;
 }
 
 fn failed(term: &Term, error: &AwsError) -> RoundFailure {

@@ -13,46 +13,52 @@ use tracing::{debug, warn};
 use super::context::Term;
 use crate::{
     config::ImpairedConfig,
-    domain::{InstanceId, Kind, Moment, Node, Response},
+    domain::{InstanceId, Kind, Moment, Node, NodeName, Response},
     record,
     triage::{
-        RoundFailure, Rounds,
+        RoundFailure, Rounds, Turns,
         impaired::{
-            AwsView, Begun, Choice, Decision, FailingChecks, MAX_SUSPECTS, NotOurs, Rules,
-            ScannedNode, Scene, Sightings, Step, Suspect, Waits, choose, confirmed, followed, hold,
-            next_step, suspects,
+            AwsView, Choice, Decision, FailingChecks, LastHour, MAX_ASKED, NodeHistory, Phase,
+            Rules, ScannedNode, Scene, Step, Suspect, SuspectsToAsk, WaitReason, block_reason,
+            choose, confirm_set_unhealthy, due_steps, needs_follow_up, next_step, suspects,
         },
     },
 };
 
-/// Runs until the end of the term. A dry run does not start it.
+/// Runs until the end of the term. A dry run does not start it. Without `--on impaired` it only
+/// follows nodes that were drained before that was switched off, and ends at once if there are none.
 pub(super) async fn run(term: Arc<Term>) {
-    let ours = &term.shared.config.ours;
-    let (Some(config), Some(interval)) = (term.shared.config.drain.impaired, ours.sweep_interval)
-    else {
-        return;
-    };
+    let config = term.shared.config.drain.impaired;
     term.shared.nodes.synced().await;
+    let nodes = || Snapshot::new(&term, term.shared.nodes.all()).nodes;
+    if config.is_none() && !nodes().iter().any(needs_follow_up) {
+        return;
+    }
+    let Some(interval) = term.shared.config.ours.sweep_interval else {
+        return report::never_put_back(&term);
+    };
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
     let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
     let mut sweep = ImpairedSweep {
         term,
         config,
-        sightings: Sightings::default(),
+        history: NodeHistory::default(),
         checks: FailingChecks::default(),
-        not_ours: NotOurs::default(),
-        begun: Begun::default(),
-        handed_over: Begun::default(),
-        told: BTreeMap::new(),
-        waiting: BTreeMap::new(),
+        to_ask: SuspectsToAsk::default(),
+        step_turns: Turns::default(),
+        begun: LastHour::default(),
+        reported: LastHour::default(),
+        reported_unhealthy: BTreeMap::new(),
+        waiting: report::Waiting::new(),
     };
     loop {
         clock.sleep_until(rounds.next()).await;
         let result = sweep.round().await;
         if rounds.ended(clock.now(), result, random.fraction()) {
             warn!(
-                "EC2 has not answered three times in a row which status checks fail: no drain of a \
-                 sick instance begins meanwhile. The log says why at level debug."
+                "EC2 has not answered three times in a row which status checks fail: meanwhile no \
+                 drain of a sick instance begins, and no node of one is put back. The log says why \
+                 at level debug."
             );
         }
     }
@@ -61,16 +67,20 @@ pub(super) async fn run(term: Arc<Term>) {
 /// What the rounds of one term share.
 struct ImpairedSweep {
     term: Arc<Term>,
-    config: ImpairedConfig,
-    sightings: Sightings,
+    /// `None`: Sundown does not look for sick instances (any longer).
+    config: Option<ImpairedConfig>,
+    history: NodeHistory,
     checks: FailingChecks,
-    not_ours: NotOurs,
-    begun: Begun,
-    /// The instances that were handed to Auto Scaling within an hour.
-    handed_over: Begun,
-    /// When Auto Scaling was told in this term that an instance is unhealthy, or was first seen to
-    /// know it. An instance is removed when it has no Node or is put back.
-    told: BTreeMap<InstanceId, Moment>,
+    to_ask: SuspectsToAsk,
+    /// Whose step after a drain it is.
+    step_turns: Turns<NodeName>,
+    /// The drains that this leader has begun within an hour.
+    begun: LastHour,
+    /// The instances that this leader has reported to Auto Scaling within an hour.
+    reported: LastHour,
+    /// When this leader reported an instance to Auto Scaling as unhealthy, or first saw Auto Scaling
+    /// count it so. An instance is removed when it has no Node or is put back.
+    reported_unhealthy: BTreeMap<InstanceId, Moment>,
     /// The nodes of the sick instances that wait, as last reported.
     waiting: report::Waiting,
 }
@@ -130,40 +140,48 @@ fn scan(term: &Term, node: Arc<Node>) -> ScannedNode {
 impl ImpairedSweep {
     async fn round(&mut self) -> Result<(), RoundFailure> {
         let term = Arc::clone(&self.term);
+        let nodes = || Snapshot::new(&term, term.shared.nodes.all());
+        if self.config.is_none() && !nodes().nodes.iter().any(needs_follow_up) {
+            report::waiting(&term, &nodes().scene(None), &mut self.waiting, BTreeMap::new());
+            return Ok(());
+        }
         let answer = ask::failing_checks(&term).await;
         let end = answer.as_ref().map(drop).map_err(|failure| *failure);
-        let snapshot = Snapshot::new(&term, term.shared.nodes.all());
+        let snapshot = nodes();
         let statuses = answer.ok().map(|answer| self.checks.note(snapshot.now, answer));
-        self.sightings.note(snapshot.now, &snapshot.nodes, statuses.as_ref());
+        self.history.note(snapshot.now, &snapshot.nodes, statuses.as_ref());
         let failing = statuses.as_ref();
         let scene = snapshot.scene(failing);
-        let found = suspects(&scene, &self.sightings, self.config.after);
         let mut waiting = report::Waiting::new();
-        let is_held = match hold(&scene) {
-            Some(why) => {
-                waiting.insert(why, report::names(&found));
-                true
+        let mut blocked = block_reason(&scene);
+        if let Some(config) = self.config {
+            let found = suspects(&scene, &self.history, config.after);
+            if let Some(why) = blocked {
+                waiting.insert((Phase::BeforeDrain, why), report::names(&found));
+            } else {
+                blocked = self.decide(config, found, &snapshot, failing, &mut waiting).await;
             }
-            None => self.decide(found, &snapshot, failing, &mut waiting).await,
-        };
-        self.follow(&scene, is_held, &mut waiting).await;
+        }
+        self.follow(&scene, blocked, &mut waiting).await;
         report::waiting(&term, &scene, &mut self.waiting, waiting);
         end
     }
 
     /// Decides about all suspects, and begins the drains. Notes which of them wait, and why. Returns
-    /// whether something holds everything back.
+    /// what blocks everything, if something does.
     async fn decide(
         &mut self,
+        config: ImpairedConfig,
         found: Vec<Suspect>,
         snapshot: &Snapshot,
         failing: Failing<'_>,
         waiting: &mut report::Waiting,
-    ) -> bool {
-        let (found, later) = self.not_ours.ask_about(snapshot.now, found);
-        waiting.insert(Waits::Unanswered, report::names(&later));
+    ) -> Option<WaitReason> {
+        let before = Phase::BeforeDrain;
+        let (found, later) = self.to_ask.select(snapshot.now, found);
+        waiting.insert((before, WaitReason::Unanswered), report::names(&later));
         let views = ask::all(&self.term, found, |suspect| suspect.instance.clone()).await;
-        let max = self.config.max_an_hour;
+        let max = config.max_an_hour;
         let mut choices = choose(&snapshot.scene(failing), views.clone(), &self.begun, max);
         if choices.iter().any(|choice| matches!(choice.decision, Decision::Begin(_))) {
             // The index may be behind, and an API server that answers shows that it works.
@@ -172,16 +190,16 @@ impl ImpairedSweep {
                 Err(error) => {
                     debug!(%error, "Cannot list the nodes before the drain of a sick instance.");
                     let names = choices.iter().map(|c| c.suspect.node.name.clone()).collect();
-                    waiting.insert(Waits::WatchStale, names);
-                    return true;
+                    waiting.insert((before, WaitReason::WatchStale), names);
+                    return Some(WaitReason::WatchStale);
                 }
             };
             let fresh = Snapshot::new(&self.term, listed);
             let scene = fresh.scene(failing);
-            let still = suspects(&scene, &self.sightings, self.config.after);
-            if let Some(why) = hold(&scene) {
-                waiting.insert(why, report::names(&still));
-                return true;
+            let still = suspects(&scene, &self.history, config.after);
+            if let Some(why) = block_reason(&scene) {
+                waiting.insert((before, why), report::names(&still));
+                return Some(why);
             }
             let is_still = |one: &Suspect| still.iter().any(|now| now.instance == one.instance);
             let views = views.into_iter().filter(|(one, _)| is_still(one)).collect();
@@ -190,87 +208,107 @@ impl ImpairedSweep {
         self.perform(choices, failing, waiting).await
     }
 
-    /// Begins the drains that were chosen. Returns whether something holds the rest back by now.
+    /// Begins the drains that were chosen. Returns what blocks the rest by now, if something does.
     async fn perform(
         &mut self,
         choices: Vec<Choice>,
         failing: Failing<'_>,
         waiting: &mut report::Waiting,
-    ) -> bool {
-        let mut is_held = false;
+    ) -> Option<WaitReason> {
+        let mut blocked = None;
         for Choice { suspect, decision } in choices {
             let why = match decision {
                 Decision::Begin(group) => {
-                    let Some(why) = self.holds_now(failing) else {
+                    blocked = self.blocked_now(failing);
+                    let Some(why) = blocked else {
                         self.begin(suspect, group).await;
                         continue;
                     };
-                    is_held = true;
                     why
                 }
                 Decision::Wait(why) => why,
                 Decision::NotOurs => {
-                    self.not_ours.note(self.term.shared.clock.now(), suspect.instance);
+                    self.to_ask.note_not_ours(self.term.shared.clock.now(), suspect.instance);
                     continue;
                 }
             };
-            waiting.entry(why).or_default().insert(suspect.node.name.clone());
+            let waiting = waiting.entry((Phase::BeforeDrain, why)).or_default();
+            waiting.insert(suspect.node.name.clone());
         }
-        is_held
+        blocked
     }
 
-    /// What holds everything back by now: accepts and answers of AWS take their time.
-    fn holds_now(&self, failing: Failing<'_>) -> Option<Waits> {
-        hold(&Snapshot::new(&self.term, self.term.shared.nodes.all()).scene(failing))
+    /// What blocks everything by now: accepts and answers of AWS take their time.
+    fn blocked_now(&self, failing: Failing<'_>) -> Option<WaitReason> {
+        block_reason(&Snapshot::new(&self.term, self.term.shared.nodes.all()).scene(failing))
     }
 
     /// Performs the next step for each node whose sick instance was accepted before.
-    async fn follow(&mut self, scene: &Scene<'_>, is_held: bool, waiting: &mut report::Waiting) {
+    async fn follow(
+        &mut self,
+        scene: &Scene<'_>,
+        blocked: Option<WaitReason>,
+        waiting: &mut report::Waiting,
+    ) {
         let is_there = |id: &InstanceId| {
             scene.nodes.iter().any(|scanned| scanned.node.instance.as_ref() == Some(id))
         };
-        self.told.retain(|instance, _| is_there(instance));
-        let wanted = followed(scene, &self.sightings, &self.rules(), is_held).into_iter();
-        let due = wanted.filter_map(|(scanned, step)| {
+        self.reported_unhealthy.retain(|instance, _| is_there(instance));
+        let due = due_steps(scene, &self.history, &self.rules(), blocked).into_iter();
+        let due = due.filter_map(|(scanned, step)| {
             Some((Arc::clone(&scanned.node), scanned.node.instance.clone()?, step))
         });
-        let due = due.take(MAX_SUSPECTS).collect();
+        let (due, later) =
+            self.step_turns.next(due.collect(), MAX_ASKED, |(node, ..)| node.name.clone());
+        let names = later.into_iter().map(|(node, ..)| node.name.clone()).collect();
+        waiting.insert((Phase::AfterDrain, WaitReason::Unanswered), names);
         let views = ask::all(&self.term, due, |(_, instance, _)| instance.clone()).await;
-        for ((node, instance, wanted), view) in views {
+        for ((node, instance, due), view) in views {
             if let AwsView::Answered(member) = &view
                 && member.is_unhealthy
-                && wanted == Step::SetUnhealthy
+                && due == Step::SetUnhealthy
             {
-                // An earlier leader has told it, or somebody else.
-                self.told.entry(instance.clone()).or_insert(scene.now);
+                // An earlier leader has reported it, or somebody else.
+                self.reported_unhealthy.entry(instance.clone()).or_insert(scene.now);
             }
-            let waits = match next_step(wanted, &view) {
+            let waits = match next_step(due, &view) {
                 Some(Step::PutBack) => {
-                    self.told.remove(&instance);
+                    self.reported_unhealthy.remove(&instance);
                     self.put_back(&node).await;
                     None
                 }
-                Some(Step::SetUnhealthy) => self.hand_over(&node, &instance, scene.failing).await,
+                Some(Step::SetUnhealthy) => {
+                    self.set_unhealthy(&node, &instance, scene.failing).await
+                }
                 Some(Step::Wait(why)) => Some(why),
                 None => None,
             };
             if let Some(why) = waits {
                 steps::not_replaced(&self.term, &node, &instance, why);
-                waiting.entry(why).or_default().insert(node.name.clone());
+                let waiting = waiting.entry((Phase::AfterDrain, why)).or_default();
+                waiting.insert(node.name.clone());
             }
         }
     }
 
-    const fn rules(&self) -> Rules<'_> {
-        let ImpairedConfig { after, then_unhealthy, .. } = self.config;
-        Rules { then_unhealthy, after, told: &self.told }
+    fn rules(&self) -> Rules<'_> {
+        let reports = self.config.filter(|config| config.then_unhealthy);
+        Rules {
+            set_unhealthy_after: reports.map(|config| config.after),
+            max_an_hour: reports.map_or(0, |config| config.max_an_hour),
+            reported_unhealthy: &self.reported_unhealthy,
+        }
     }
 
-    /// Asks for the Node once more: whether it may be handed over right now.
+    /// Asks for the Node once more: whether its instance may be reported right now.
     ///
     /// # Errors
     /// It must not; with the reason if it is one to report.
-    async fn may_hand_over(&self, node: &Node, failing: Failing<'_>) -> Result<(), Option<Waits>> {
+    async fn may_set_unhealthy(
+        &self,
+        node: &Node,
+        failing: Failing<'_>,
+    ) -> Result<(), Option<WaitReason>> {
         let nodes = &self.term.shared.nodes;
         // The index takes the answer in.
         match nodes.fetch(&node.name).await {
@@ -278,14 +316,11 @@ impl ImpairedSweep {
             Ok(_) => return Err(None),
             Err(error) => {
                 debug!(node = %node.name, %error, "Cannot read a node before its replacement.");
-                return Err(Some(Waits::WatchStale));
+                return Err(Some(WaitReason::WatchStale));
             }
         }
         let snapshot = Snapshot::new(&self.term, nodes.all());
-        confirmed(&snapshot.scene(failing), &node.uid, &self.sightings, &self.rules())?;
-        if self.handed_over.noted(snapshot.now) >= self.config.max_an_hour {
-            return Err(Some(Waits::MaxPerHour));
-        }
-        Ok(())
+        let scene = snapshot.scene(failing);
+        confirm_set_unhealthy(&scene, &node.uid, &self.history, &self.rules(), &self.reported)
     }
 }

@@ -11,7 +11,6 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{context::Term, decision::Decision, planned, rounds};
@@ -134,18 +133,7 @@ fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<Interruption
 
 /// Notes an event on its Nodes, as the message of AWS Health would be.
 async fn decide(term: &Arc<Term>, interruption: Interruption) {
-    let give_up = CancellationToken::new();
-    let mut decision = Decision::shown_by_ec2(Arc::clone(term), interruption, give_up.clone());
-    let deciding = decision.decide();
-    tokio::pin!(deciding);
-    tokio::select! {
-        _ = &mut deciding => {}
-        () = tokio::time::sleep(TIMEOUT) => {
-            // A PATCH that is refused does not end by this.
-            give_up.cancel();
-            let _in_time = tokio::time::timeout(TIMEOUT, deciding).await;
-        }
-    }
+    Decision::shown_by_ec2(Arc::clone(term), interruption).decide_within(TIMEOUT).await;
 }
 
 fn failed(term: &Term, error: &AwsError) -> RoundFailure {

@@ -84,9 +84,9 @@ pub enum ImpairedStatus {
     PodsLeft,
     /// The same, and `sundown.dev/keep-cordoned` holds the restore of the node: its drain was
     /// released, or its instance is healthy again.
-    Held,
+    KeptCordoned,
     /// Another interruption holds the Node.
-    OfOthers,
+    OtherInterruption,
 }
 
 /// What follows the drain of a kind, as `--then KIND=STEP` gives it. Only a sick instance has such

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DrainEvent, Effect, Fleet};
+use super::{DrainEvent, Fleet};
 use crate::{
     domain::{ImpairedStatus, Kind, Node},
     drain::Input,
@@ -17,11 +17,12 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else {
             // Its drain has ended before.
             let status = record::impaired_status(node);
-            if matches!(status, ImpairedStatus::Drained | ImpairedStatus::PodsLeft) {
+            let is_drained = matches!(status, ImpairedStatus::Drained | ImpairedStatus::PodsLeft);
+            if is_drained && !self.is_reported_void(node) {
                 if !node.keeps_cordon() {
                     self.out.report(name, DrainEvent::Recovered);
                 }
-                self.out.push(Effect::PutBack(Arc::clone(node)));
+                self.order_put_back(node);
             }
             return;
         };

@@ -223,10 +223,16 @@ impl Fleet {
             && self.lookup.manages(node)
             && !self.is_reported_void(node)
         {
-            let text = node.record().unwrap_or_default().to_owned();
-            self.reported_void.insert(node.name.clone(), text);
-            self.out.push(Effect::PutBack(Arc::clone(node)));
+            self.order_put_back(node);
         }
+    }
+
+    /// Orders to put back a Node whose record no longer holds it: once, until the record changes
+    /// ([`Self::is_reported_void`]).
+    pub(super) fn order_put_back(&mut self, node: &Arc<Node>) {
+        let text = node.record().unwrap_or_default().to_owned();
+        self.reported_void.insert(node.name.clone(), text);
+        self.out.push(Effect::PutBack(Arc::clone(node)));
     }
 
     /// The fleet has already reported that this very record is void, and ordered to put the Node

@@ -138,13 +138,11 @@ impl Fleet {
         if self.drains.contains_key(&node.name) || self.is_reported_void(node) {
             return;
         }
-        let text = node.record().unwrap_or_default().to_owned();
-        self.reported_void.insert(node.name.clone(), text);
         if !node.keeps_cordon() {
             let nothing_holds = true;
             self.out.report(&node.name, DrainEvent::ChangeWithdrawn { why, nothing_holds });
         }
-        self.out.push(Effect::PutBack(Arc::clone(node)));
+        self.order_put_back(node);
     }
 
     /// Orders the accept of the first scheduled change whose time has come. Returns when to look
@@ -156,12 +154,17 @@ impl Fleet {
         planned: &Planned,
         ordered: &mut Ordered,
     ) -> Option<Moment> {
-        if self.ignores_changes() || !record::may_begin_change(node, instance) {
+        if self.ignores_changes() {
             return None;
         }
         let (now, skew, at) = (self.now, self.lookup.skew(), self.plan_time());
         let waiting = planned.waiting(at, node.boot_id.as_deref());
         let change = waiting.first()?;
+        let interruption = change.interruption(instance);
+        let response = self.lookup.policy.responses.of(Kind::ScheduledChange);
+        if !record::may_begin_change(node, &interruption, response) {
+            return None;
+        }
         let due = skew.to_ours(change.due_at(at));
         // The Node may show an older state of the annotation until the index has the PATCH.
         let again = ordered.accept.as_ref().filter(|(event, _)| *event == change.event);
@@ -170,7 +173,6 @@ impl Fleet {
         if look_at > now {
             return Some(look_at);
         }
-        let interruption = change.interruption(instance);
         ordered.accept = Some((change.event.clone(), now));
         self.out.push(Effect::BeginChange(Arc::clone(node), Box::new(interruption)));
         Some(now.plus(AGAIN_AFTER))

@@ -15,8 +15,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::domain::{
-    EvictAfter, EvictAfterByKind, EvictionStart, InstanceId, InterruptionFacts, Limits, Moment,
-    Node, Ready, Taint, Transition, seconds,
+    EvictAfter, EvictAfterByKind, EvictionStart, GroupCapacity, InstanceId, InterruptionFacts,
+    Limits, Moment, Node, Ready, Taint, Transition, seconds,
 };
 
 /// A drain with less time than this evicts at once.
@@ -82,9 +82,10 @@ fn latest_start(limits: &Limits, accepted: Moment) -> Option<Moment> {
 /// these must be true:
 ///
 /// - The nodes that take pods, the draining nodes that come later in this order, and the nodes that
-///   a person has cordoned are together at least the desired capacity (`desired`). Either the
-///   replacement is there, or the group has become smaller and none will come.
-/// - The drained instance is still `InService`, as after a recommendation. Of the nodes that take
+///   a person has cordoned are together at least the desired capacity. Either the replacement is
+///   there, or the group has become smaller and none will come.
+/// - The drained instance is still `InService`, as after a recommendation, or the group counts
+///   vCPUs or memory, so that nobody can tell whether it has all that it wants. Of the nodes that take
 ///   pods, those created since the accept (`since`) are more than the draining nodes that come
 ///   earlier in this order.
 ///
@@ -93,7 +94,7 @@ fn latest_start(limits: &Limits, accepted: Moment) -> Option<Moment> {
 pub fn is_replaced(
     drained: &InstanceId,
     since: Moment,
-    desired: usize,
+    capacity: &GroupCapacity,
     members: &BTreeMap<String, String>,
     nodes: &[Arc<Node>],
 ) -> bool {
@@ -101,27 +102,36 @@ pub fn is_replaced(
         nodes.iter().find(|node| node.instance.as_ref().is_some_and(|i| i.as_str() == id))
     };
     let drained_taints: &[Taint] = node_of(drained.as_str()).map_or(&[], |node| &node.taints);
-    let (mut ready, mut new, mut before, mut after) = (0_usize, 0_usize, 0_usize, 0_usize);
+    let (mut new, mut before) = (0_usize, 0_usize);
+    // The instances that are, or leave later than this one, what the group wants.
+    let mut counted = Vec::new();
     for (id, state) in members.iter().filter(|(id, _)| *id != drained.as_str()) {
         let node = node_of(id);
         let is_in_service = state == "InService";
         let is_marked = is_in_service && node.is_some_and(|node| node.has_our_taint());
         if is_marked || goes(state) {
-            let leaves_before = id.as_str() < drained.as_str();
-            *(if leaves_before { &mut before } else { &mut after }) += 1;
+            if id.as_str() < drained.as_str() {
+                before += 1;
+            } else {
+                counted.push(id.as_str());
+            }
         } else if is_in_service && node.is_some_and(|node| node.unschedulable) {
             // Its group counts it, and nothing replaces it.
-            after += 1;
+            counted.push(id.as_str());
         } else if (is_in_service || Transition::Launching.holds(state))
             && let Some(node) = node.filter(|node| takes_pods(node, drained_taints))
         {
-            ready += 1;
+            counted.push(id.as_str());
             // The API server writes whole seconds.
             new += usize::from(node.created.is_some_and(|at| at.plus(seconds(1)) > since));
         }
     }
     let is_in_service = members.get(drained.as_str()).is_some_and(|state| state == "InService");
-    ready + after >= desired || (is_in_service && new > before)
+    match capacity.is_reached_by(counted) {
+        Some(true) => true,
+        Some(false) => is_in_service && new > before,
+        None => new > before,
+    }
 }
 
 /// An instance in this lifecycle state is about to leave the group.

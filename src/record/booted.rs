@@ -18,10 +18,7 @@
 
 use std::fmt;
 
-use super::{
-    AwsAnswer, Record,
-    schema::{Entry, KnownEntry},
-};
+use super::{AwsAnswer, Record};
 use crate::domain::{GroupName, InstanceId, InstanceState, Moment, Node, Ready};
 
 /// What would show that the machine of a void record is back.
@@ -67,22 +64,16 @@ impl fmt::Display for MissingOfBoot {
     }
 }
 
-/// What would show that the machine of `node` is back. `None`: its record is of this boot or of
-/// another instance, so nothing has to be shown.
+/// What would show that the machine of `node` is back. `None`: its record is of this boot, of
+/// another instance or of a sick one, so nothing has to be shown.
 #[must_use]
 pub fn awaited_boot(node: &Node) -> Option<AwaitedBoot> {
     let record = Record::read(node.record()?).ok()?;
-    let has_booted =
-        record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
     let is_other = node.instance.as_ref().is_some_and(|instance| *instance != record.instance);
-    if !has_booted || is_other || node.is_elsewhere {
+    if !record.is_of_earlier_boot(node) || is_other || node.is_elsewhere {
         return None;
     }
-    let entries = record.interruptions.iter().filter_map(|entry| match entry {
-        Entry::Known(known) => Some(known.as_ref()),
-        Entry::Unknown(_) => None,
-    });
-    let times = entries.map(|known: &KnownEntry| known.time);
+    let times = record.known().map(|known| known.time);
     let released = record.released.as_ref().map(|released| released.at);
     let since = times.chain(released).max().unwrap_or(Moment::UNIX_EPOCH);
     let group = record.pool_group().cloned();

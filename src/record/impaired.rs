@@ -78,7 +78,7 @@ const NOTHING_RUNS: [&str; 3] = ["empty", "instance_over", "unreachable"];
 fn drained(record: &Record) -> ImpairedStatus {
     let outcome = record.released().map(|released| released.outcome.as_str());
     if record.is_held() {
-        ImpairedStatus::Held
+        ImpairedStatus::KeptCordoned
     } else if outcome.is_some_and(|outcome| NOTHING_RUNS.contains(&outcome)) {
         ImpairedStatus::Drained
     } else {
@@ -100,7 +100,7 @@ pub fn impaired_status(node: &Node) -> ImpairedStatus {
             drained(&record)
         }
         RecordStatus::Open(_) | RecordStatus::Released { .. } | RecordStatus::Doubtful { .. } => {
-            ImpairedStatus::OfOthers
+            ImpairedStatus::OtherInterruption
         }
     }
 }

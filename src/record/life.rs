@@ -153,10 +153,8 @@ pub fn reregister(
     planned: Option<&str>,
 ) -> Option<Value> {
     let own_instance = node.instance.as_ref().unwrap_or(instance);
-    let has_rebooted =
-        record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
     let is_void = *own_instance != record.instance
-        || (has_rebooted && record.open_actions(instance).is_empty());
+        || (record.is_of_earlier_boot(node) && record.open_actions(instance).is_empty());
     if is_void || node.record().is_some() {
         return None;
     }
@@ -210,6 +208,7 @@ pub fn merged_record(fresh: &Record, held: &Record) -> Option<Record> {
         interruptions: interruptions.collect(),
         before,
         compat: fresh.compat.clone().or_else(|| held.compat.clone()),
+        pool: fresh.pool.clone().or_else(|| held.pool.clone()),
         ..fresh.clone()
     })
 }

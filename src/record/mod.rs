@@ -43,7 +43,7 @@ pub(crate) mod tests;
 mod unreported_end;
 mod warm_pool;
 
-pub use accept::{Accept, AcceptOptions, accept, recognize};
+pub use accept::{Accept, AcceptOptions, accept, may_begin_change, recognize};
 pub use booted::{AwaitedBoot, MissingOfBoot, awaited_boot};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
@@ -58,7 +58,7 @@ pub use maintenance::{MaintenanceCondition, maintenance_condition};
 pub use patch::{cordon, exclude};
 pub use planned::{
     MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, PlanTime, Planned, PlannedChange, Withdrawal,
-    WithdrawnChanges, may_begin_change, plan, withdrawn_changes,
+    WithdrawnChanges, plan, withdrawn_changes,
 };
 pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
 pub use returned::{Returned, returned};
@@ -66,5 +66,5 @@ pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,
 };
 pub use status::{Doubt, Ours, RecordStatus, VoidReason, ours, status};
-pub use unreported_end::{EndTurns, MAX_ASKED, may_end_unreported, unreported_end};
+pub use unreported_end::{MAX_ASKED, may_end_unreported, unreported_end};
 pub use warm_pool::into_warm_pool;

@@ -79,7 +79,7 @@ impl NewEntry {
             && !self.is_in(record)
             && !is_stop
             && !self.is_recommendation()
-            && self.facts.response.cordons()
+            && self.cordons()
     }
 
     /// Adds the interruption. A recommendation replaces older ones. If the record is full, the
@@ -211,6 +211,11 @@ impl NewEntry {
     /// not contain it yet.
     pub(super) fn is_stronger_than(&self, record: &Record) -> bool {
         !self.is_in(record) && self.facts.response > record.response()
+    }
+
+    /// It cordons the Node.
+    pub(super) fn cordons(&self) -> bool {
+        self.facts.response.cordons()
     }
 
     /// It brings the time at which the machine ends.

@@ -27,7 +27,6 @@ use serde_json::{Map, Value};
 pub use noting::{Plan, PlanChange, plan};
 pub use withdrawn::{Withdrawal, WithdrawnChanges, withdrawn_changes};
 
-use super::{RecordStatus, status};
 use crate::domain::{
     ChangeAction, ChangeFamily, ChangeSchedule, ChangeStatus, HealthNotice, InstanceId,
     Interruption, Moment, Node, PLANNED, is_ec2_event_id,
@@ -325,18 +324,6 @@ pub struct PlanTime {
     pub now: Moment,
     /// When a drain begins before its start.
     pub schedule: ChangeSchedule,
-}
-
-/// Whether a scheduled change can begin to drain this Node now. `false` if the record may be void
-/// and AWS has not answered yet. Also `false` if a drain has ended and its cordon and taint are
-/// still there, unless `sundown.dev/keep-cordoned` is what keeps them.
-#[must_use]
-pub fn may_begin_change(node: &Node, instance: &InstanceId) -> bool {
-    match status(node, Some(instance)) {
-        RecordStatus::Released { record, has_our_marks: true } => record.is_held(),
-        RecordStatus::Doubtful { .. } => false,
-        _ => true,
-    }
 }
 
 fn key(notice: &HealthNotice) -> String {

@@ -55,6 +55,15 @@ pub enum Doubt {
     InstanceNotKnown,
 }
 
+impl Record {
+    /// The machine of the Node has booted since the record, and that counts: a boot does not show
+    /// that a sick instance is healthy, and may even be why EC2 reports it as sick.
+    pub(super) fn is_of_earlier_boot(&self, node: &Node) -> bool {
+        let boots = self.boot.as_ref().zip(node.boot_id.as_ref());
+        boots.is_some_and(|(then, now)| then != now) && !impaired::is_for_sickness(self)
+    }
+}
+
 impl RecordStatus {
     /// The record, if its lifecycle actions may be open: it is open, or the machine has booted
     /// since and AWS was not asked yet.
@@ -112,9 +121,7 @@ pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
     if *instance != record.instance {
         return RecordStatus::Void { record, why: VoidReason::OtherInstance };
     }
-    // A boot does not show that a sick instance is healthy: it may be why EC2 reports it as sick.
-    let rebooted = !impaired::is_for_sickness(&record)
-        && record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
+    let rebooted = record.is_of_earlier_boot(node);
     let ours = ours(node, &record);
     match (record.released.is_some(), rebooted) {
         (false, false) => RecordStatus::Open(record),

@@ -13,11 +13,9 @@
 //! Sundown does nothing about an instance that is already stopped or terminated: nothing runs
 //! there, and the cloud controller deletes the Node.
 
-use std::sync::Arc;
-
 use super::{RecordStatus, status};
 use crate::domain::{
-    Cause, InstanceId, InstanceState, Interruption, Moment, Node, NodeName, Ready, sweep_event_id,
+    Cause, InstanceId, InstanceState, Interruption, Moment, Node, Ready, sweep_event_id,
 };
 
 /// How many Nodes are asked about at once: as many as one DescribeInstances takes.
@@ -50,25 +48,4 @@ pub fn unreported_end(
         time: Some(at),
         cause: Cause::StateChange(state),
     })
-}
-
-/// Selects the Nodes of each round, if more are not Ready than one call takes: each round goes on
-/// where the last one stopped.
-#[derive(Debug, Default)]
-pub struct EndTurns {
-    last: Option<NodeName>,
-}
-
-impl EndTurns {
-    /// The next Nodes to ask about, 200 at most, in the order of their names.
-    pub fn next(&mut self, mut nodes: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
-        nodes.sort_by(|a, b| a.name.cmp(&b.name));
-        let is_done = |node: &Arc<Node>| self.last.as_ref().is_some_and(|last| node.name <= *last);
-        let done = nodes.partition_point(is_done);
-        nodes.rotate_left(done);
-        let is_round = nodes.len() <= MAX_ASKED;
-        nodes.truncate(MAX_ASKED);
-        self.last = nodes.last().filter(|_| !is_round).map(|node| node.name.clone());
-        nodes
-    }
 }

@@ -102,10 +102,19 @@ pub enum LaunchEnd {
     IntoWarmPool,
 }
 
+/// What a launch hook waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchWait {
+    /// What its instance lacks.
+    pub missing: Missing,
+    /// When Sundown completes the hook all the same.
+    pub ends: Moment,
+}
+
 /// The next step for a launch hook of ours.
 pub(super) enum LaunchStep {
     Complete(LaunchEnd, HookResult),
-    Wait { missing: Missing, ask: Vec<Question>, until: Moment },
+    Wait { waits: LaunchWait, ask: Vec<Question>, until: Moment },
 }
 
 /// A launch hook that Sundown answers.
@@ -191,7 +200,8 @@ impl Launch<'_> {
         if let Some(action) = self.into_pool.filter(|_| self.is_confirmed().is_none()) {
             ask.push(Question::Heartbeat(action.key.clone()));
         }
-        LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
+        let until = ask_at.map_or(ends, |at| at.min(ends));
+        LaunchStep::Wait { waits: LaunchWait { missing, ends }, ask, until }
     }
 
     /// Whether fresh answers prove that this is missing. If the API server or EC2 does not answer,

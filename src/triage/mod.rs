@@ -34,19 +34,23 @@ mod retained;
 mod rounds;
 pub mod sweep;
 mod table;
+mod turns;
 mod verdict;
 
 pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
 pub use knowledge::{
     GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge, LaunchAnswers,
 };
-pub use launch::{DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LeaseAnswer, Missing, ReturnCheck};
+pub use launch::{
+    DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LaunchWait, LeaseAnswer, Missing, ReturnCheck,
+};
 pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use retained::Retained;
 pub use rounds::{LONGEST_PAUSE, RoundFailure, Rounds};
 pub use table::{heartbeats, heartbeats_wait, is_sick, triage};
+pub use turns::Turns;
 pub use verdict::{
     Accept, Certainty, LaunchAnswer, OtherClaims, Question, Reason, Verdict, Wait,
     hidden_from_others,

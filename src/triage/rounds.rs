@@ -5,18 +5,18 @@
 //! | AWS answered | the interval |
 //! | AWS throttled a call | twice the last pause, 10 minutes at most |
 //! | AWS denied a call | twice the last pause, 5 minutes at most: the alert about denied calls needs two within 10 minutes |
-//! | it failed otherwise | the last pause |
+//! | it failed otherwise | the last pause, 10 minutes at most |
 //!
-//! No pause is shorter than the interval, but for this: each is shortened by up to a quarter, so
-//! that clusters do not ask at the same time.
+//! Each pause is shortened by up to a quarter, so that clusters do not ask at the same time.
 
 use std::time::Duration;
 
 use crate::domain::{Moment, seconds};
 
-/// The longest pause, unless the interval is longer.
+/// The longest pause after a failure, also if the interval is longer: the alerts about failures need
+/// several within an hour.
 pub const LONGEST_PAUSE: Duration = seconds(600);
-/// The longest pause after a denied call, unless the interval is longer.
+/// The longest pause after a denied call, also if the interval is longer.
 const LONGEST_AFTER_DENIAL: Duration = seconds(300);
 /// How many rounds in a row must fail before Sundown logs a warning.
 const FAILED_TOO_OFTEN: u32 = 3;
@@ -59,12 +59,14 @@ impl Rounds {
     /// A round ended at `now`. Returns whether it is the third in a row that failed or was
     /// throttled: the moment to warn.
     pub fn ended(&mut self, now: Moment, round: Result<(), RoundFailure>, fraction: f64) -> bool {
-        let longer = |longest: Duration| (self.pause * 2).min(longest).max(self.interval);
+        let longer = |longest: Duration| (self.pause * 2).min(longest);
         (self.pause, self.failed) = match round {
             Ok(()) => (self.interval, 0),
             Err(RoundFailure::Throttled) => (longer(LONGEST_PAUSE), self.failed.saturating_add(1)),
             Err(RoundFailure::Denied) => (longer(LONGEST_AFTER_DENIAL), 0),
-            Err(RoundFailure::Failed) => (self.pause, self.failed.saturating_add(1)),
+            Err(RoundFailure::Failed) => {
+                (self.pause.min(LONGEST_PAUSE), self.failed.saturating_add(1))
+            }
         };
         self.next = now.plus(shortened(self.pause, fraction));
         self.failed == FAILED_TOO_OFTEN
@@ -106,7 +108,8 @@ mod tests {
                 ],
             ),
             (300, vec![(Err(Denied), 300), (Err(Denied), 300), (Err(Throttled), 600)]),
-            (1800, vec![(Err(Denied), 1800), (Err(Throttled), 1800), (Ok(()), 1800)]),
+            (1800, vec![(Err(Failed), 600), (Err(Denied), 300), (Err(Throttled), 600)]),
+            (3600, vec![(Err(Throttled), 600), (Ok(()), 3600)]),
         ] {
             let mut all = Rounds::new(at(0), seconds(interval), 0.0);
             assert_eq!(all.next(), at(interval));

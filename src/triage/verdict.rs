@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{HookClaim, LaunchEnd, Missing};
+use super::{HookClaim, LaunchEnd, LaunchWait};
 use crate::domain::{
     GroupName, HookKey, HookName, HookResult, InstanceId, InstanceState, LifecycleAction, Moment,
     Node, NodeName, Response, seconds,
@@ -139,8 +139,8 @@ pub struct Wait {
     /// The questions are to prove a stale interruption. The time without an answer counts from the
     /// first such wait ([`super::Knowledge::note`]).
     pub proof: bool,
-    /// A launch hook of ours waits because its instance lacks this.
-    pub launch: Option<Missing>,
+    /// A launch hook of ours waits for this.
+    pub launch: Option<LaunchWait>,
 }
 
 /// A question of the table. The caller asks it until it is answered, and retries and batches calls.

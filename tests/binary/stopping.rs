@@ -27,7 +27,7 @@ async fn sigterm_gives_messages_and_the_lease_back_and_exits_0() {
     let mut sundown = stage.leader("sundown", &[]).await;
     assert!(stage.holder().is_some());
     stage.world.aws.terminate(&instances[0], true);
-    sundown.logged("Cannot take the interruption on yet").await;
+    sundown.logged("Cannot accept the interruption yet").await;
     let queue = || stage.world.aws.queue(stage.world.queue()).unwrap();
     assert_eq!((queue().visible, queue().in_flight), (0, 1));
     sundown.counts("messages_held", 1.0).await;

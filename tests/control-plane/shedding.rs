@@ -217,7 +217,7 @@ async fn is_turned_away_and_comes_back(stage: &Stage, room: usize) {
             2.0,
         )
         .await;
-    assert!(!sundown.lines("Cannot take the interruption on yet").is_empty(), "it is not said");
+    assert!(!sundown.lines("Cannot accept the interruption yet").is_empty(), "it is not said");
     load.stop().await;
     stage.accepted(&instances[0]).await;
 

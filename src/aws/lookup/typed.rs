@@ -12,8 +12,8 @@ use super::{Lookup, LookupError, LookupSettings};
 use crate::{
     aws::{Clients, DescribedHook, GroupFacts, autoscaling, ec2},
     domain::{
-        GroupName, HookDescription, HookName, InstanceFacts, InstanceId, ReadSettings,
-        ReservationId, Transition,
+        GroupCapacity, GroupName, HookDescription, HookName, InstanceFacts, InstanceId,
+        ReadSettings, ReservationId, Transition,
     },
     runtime::{Random, Spawner},
 };
@@ -110,8 +110,8 @@ fn transitions(hooks: &BTreeMap<HookName, DescribedHook>) -> BTreeMap<HookName, 
 /// The instances of a group.
 #[derive(Debug, Default)]
 pub struct Members {
-    /// `DesiredCapacity`.
-    pub desired: usize,
+    /// What the group wants, and what each instance counts.
+    pub capacity: GroupCapacity,
     /// `LifecycleState` of each instance by id, as AWS writes it.
     pub states: BTreeMap<String, String>,
     /// The instances whose `HealthStatus` is `Unhealthy`.
@@ -292,7 +292,7 @@ impl Lookups {
                             (
                                 g.group,
                                 Arc::new(Members {
-                                    desired: g.desired,
+                                    capacity: g.capacity,
                                     states,
                                     unhealthy: g.unhealthy,
                                     suspended: g.suspended,

@@ -296,7 +296,7 @@ mod tests {
         Group {
             group: "asg".into(),
             tags: BTreeMap::new(),
-            desired: 0,
+            capacity: crate::domain::GroupCapacity::default(),
             members: Vec::new(),
             unhealthy: std::collections::BTreeSet::new(),
             suspended: std::collections::BTreeSet::new(),

@@ -1,10 +1,7 @@
 //! Judges what `--on impaired` needs: the permission to see failed status checks, and Nodes that let
 //! a drain begin. No I/O.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::finding::Finding;
 use crate::{
@@ -13,7 +10,9 @@ use crate::{
     config::ImpairedConfig,
     domain::{GroupName, InstanceId, Moment, Node, Response, Selector},
     record,
-    triage::impaired::{Begun, Census, REPLACING, ScannedNode, Scene, census, hold},
+    triage::impaired::{
+        Census, LastHour, REPLACING, ScannedNode, Scene, block_reason, busy_groups, census,
+    },
 };
 
 const POINT: &str = "impaired";
@@ -82,9 +81,9 @@ pub(super) fn judge_nodes(
         response: Response::Drain,
     };
     let [Census { nodes: all, sick }, _] = census(&scene);
-    let begun = Begun::default().count(&scene);
+    let begun = LastHour::default().count(&scene);
     let seen = format!("{sick} of {} not Ready", count(all, "node"));
-    if let Some(why) = hold(&scene) {
+    if let Some(why) = block_reason(&scene) {
         let message = format!("{seen}: no drain of a sick instance begins, because {}", why.text());
         let remedy = "look for the common cause; see the runbook `A sick node is not drained`";
         return Finding::no(POINT, "nodes", message, remedy).advice();
@@ -98,9 +97,7 @@ pub(super) fn judge_nodes(
         let remedy = "find out why so many instances are sick; to drain more, raise --max-impaired";
         return Finding::no(POINT, "nodes", message, remedy).advice();
     }
-    let unfinished = nodes.iter().filter(|scanned| scanned.is_unfinished());
-    let busy: BTreeSet<GroupName> =
-        unfinished.filter_map(|scanned| Some(scanned.mark.as_ref()?.group.clone())).collect();
+    let busy = busy_groups(&scene);
     let named: Vec<&str> = busy.iter().take(MOST_NAMED).map(GroupName::as_str).collect();
     let more = if busy.len() > MOST_NAMED { ", …" } else { "" };
     let others = if busy.is_empty() {
@@ -176,9 +173,9 @@ mod tests {
         let group = |suspended: &[&str]| Group {
             group: "asg".into(),
             tags: BTreeMap::new(),
-            desired: 0,
+            capacity: crate::domain::GroupCapacity::default(),
             members: Vec::new(),
-            unhealthy: BTreeSet::new(),
+            unhealthy: std::collections::BTreeSet::new(),
             suspended: suspended.iter().map(|process| (*process).to_owned()).collect(),
             retains_abandoned: false,
         };

@@ -107,7 +107,15 @@ mod tests {
         let unhealthy = std::collections::BTreeSet::new();
         let (group, tags) = ("asg".into(), BTreeMap::new());
         let suspended = unhealthy.clone();
-        Group { group, tags, desired: 0, members, unhealthy, suspended, retains_abandoned }
+        Group {
+            group,
+            tags,
+            capacity: crate::domain::GroupCapacity::default(),
+            members,
+            unhealthy,
+            suspended,
+            retains_abandoned,
+        }
     }
 
     fn points(group: &Group, hooks: &[Hook], on_failure: HookResult) -> Vec<(String, Answer)> {

@@ -405,7 +405,7 @@ mod tests {
         let group = Group {
             group: "asg".into(),
             tags: BTreeMap::new(),
-            desired: 0,
+            capacity: crate::domain::GroupCapacity::default(),
             members,
             unhealthy: std::collections::BTreeSet::new(),
             suspended: std::collections::BTreeSet::new(),

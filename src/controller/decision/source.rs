@@ -73,32 +73,26 @@ impl Decision {
         term: Arc<Term>,
         interruption: Interruption,
         at: Moment,
-        give_up: CancellationToken,
     ) -> Self {
         let known = Knowledge { is_found_by_sweep: true, ..Knowledge::new(at, at) };
-        Self::of(term, interruption, known, Source::ShutdownSearch, give_up)
+        Self::of(term, interruption, known, Source::ShutdownSearch, CancellationToken::new())
     }
 
     /// For a scheduled event that EC2 shows.
-    pub(in crate::controller) fn shown_by_ec2(
-        term: Arc<Term>,
-        interruption: Interruption,
-        give_up: CancellationToken,
-    ) -> Self {
+    pub(in crate::controller) fn shown_by_ec2(term: Arc<Term>, interruption: Interruption) -> Self {
         let now = term.shared.clock.now();
         let known = Knowledge::new(now, now);
-        Self::of(term, interruption, known, Source::ScheduledEvents, give_up)
+        Self::of(term, interruption, known, Source::ScheduledEvents, CancellationToken::new())
     }
 
-    /// For a sick instance. Cancel `give_up` when its time is over.
+    /// For a sick instance.
     pub(in crate::controller) fn of_sick_instance(
         term: Arc<Term>,
         interruption: Interruption,
-        give_up: CancellationToken,
     ) -> Self {
         let now = term.shared.clock.now();
         let known = Knowledge::new(now, now);
-        Self::of(term, interruption, known, Source::ImpairedSweep, give_up)
+        Self::of(term, interruption, known, Source::ImpairedSweep, CancellationToken::new())
     }
 
     fn of(

@@ -371,7 +371,7 @@ pub(super) async fn replacement(
                     let ids = members.states.keys().filter_map(|id| id.parse().ok());
                     let nodes: Vec<_> =
                         ids.flat_map(|id: InstanceId| term.shared.nodes.by_instance(&id)).collect();
-                    if is_replaced(instance, since, members.desired, &members.states, &nodes) {
+                    if is_replaced(instance, since, &members.capacity, &members.states, &nodes) {
                         return;
                     }
                 }

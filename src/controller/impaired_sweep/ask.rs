@@ -90,7 +90,7 @@ async fn ask(term: &Term, instance: &InstanceId) -> Option<AwsView> {
     let described = Described {
         instance,
         state: facts.state,
-        desired: members.desired,
+        capacity: &members.capacity,
         states: &members.states,
         unhealthy: &members.unhealthy,
         suspended: &members.suspended,

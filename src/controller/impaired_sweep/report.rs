@@ -7,11 +7,11 @@ use tracing::{info, warn};
 use crate::{
     controller::context::Term,
     domain::NodeName,
-    triage::impaired::{Scene, Suspect, Waits, census},
+    triage::impaired::{Phase, Scene, Suspect, WaitReason, census, needs_follow_up},
 };
 
-/// The nodes of sick instances whose drain does not begin, by the reason.
-pub(super) type Waiting = BTreeMap<Waits, BTreeSet<NodeName>>;
+/// The nodes of sick instances that wait, by the reason.
+pub(super) type Waiting = BTreeMap<(Phase, WaitReason), BTreeSet<NodeName>>;
 
 /// How many nodes a log line names.
 const MOST_NAMED: usize = 10;
@@ -20,29 +20,50 @@ pub(super) fn names(suspects: &[Suspect]) -> BTreeSet<NodeName> {
     suspects.iter().map(|suspect| suspect.node.name.clone()).collect()
 }
 
+fn first(nodes: &BTreeSet<NodeName>) -> Vec<&str> {
+    nodes.iter().take(MOST_NAMED).map(NodeName::as_str).collect()
+}
+
 /// Sets the metric, and logs each reason once until it or its nodes change.
 pub(super) fn waiting(term: &Term, scene: &Scene<'_>, before: &mut Waiting, mut now: Waiting) {
     now.retain(|_, nodes| !nodes.is_empty());
-    let counts = now.iter().map(|(why, nodes)| (why.as_str(), nodes.len())).collect();
+    let mut counts = BTreeMap::new();
+    for ((_, why), nodes) in &now {
+        *counts.entry(why.as_str()).or_default() += nodes.len();
+    }
     term.shared.metrics.set_impaired_waiting(&counts);
-    for (why, nodes) in now.iter().filter(|(why, nodes)| before.get(why) != Some(nodes)) {
-        let named: Vec<&str> = nodes.iter().take(MOST_NAMED).map(NodeName::as_str).collect();
+    for (key, nodes) in now.iter().filter(|(key, nodes)| before.get(key) != Some(nodes)) {
+        let ((phase, why), named) = (key, first(nodes));
         let [all, _] = census(scene);
-        if why.is_after_drain() {
-            warn!(
+        match phase {
+            Phase::BeforeDrain => warn!(
+                reason = why.as_str(), waiting = nodes.len(), nodes = ?named, sick = all.sick,
+                of = all.nodes,
+                "No drain of these sick instances begins: {}.", why.text()
+            ),
+            Phase::AfterDrain => warn!(
                 reason = why.as_str(), waiting = nodes.len(), nodes = ?named,
-                "These sick instances are not replaced: {}.", why.text()
-            );
-            continue;
+                "The drains of these sick instances have ended, and their nodes are neither \
+                 replaced nor put back: {}.", why.text()
+            ),
         }
-        warn!(
-            reason = why.as_str(), waiting = nodes.len(), nodes = ?named, sick = all.sick,
-            of = all.nodes,
-            "No drain of these sick instances begins: {}.", why.text()
-        );
     }
     if now.is_empty() && !before.is_empty() {
         info!("No sick instance waits for its drain or its replacement.");
     }
     *before = now;
+}
+
+/// Warns of the nodes of sick instances if nothing looks at them any longer.
+pub(super) fn never_put_back(term: &Term) {
+    let nodes = term.shared.nodes.all().into_iter();
+    let drained = nodes.map(|node| super::scan(term, node)).filter(needs_follow_up);
+    let drained: BTreeSet<NodeName> = drained.map(|scanned| scanned.node.name.clone()).collect();
+    if !drained.is_empty() {
+        warn!(
+            nodes = ?first(&drained), waiting = drained.len(),
+            "These nodes were drained because their instances were sick. --sweep-interval is off, \
+             so Sundown does not put them back when they are healthy: `sundown release NODE` does."
+        );
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{Failing, ImpairedSweep};
@@ -14,13 +13,11 @@ use crate::{
     fleet::Input,
     observe::ImpairedStep,
     record,
-    triage::impaired::{Suspect, Waits},
+    triage::impaired::{Suspect, WaitReason},
 };
 
 /// How long it may take to accept a sick instance. A later round finds it again.
 const ACCEPT_WITHIN: std::time::Duration = seconds(30);
-/// How long the accept may take to end after it was given up.
-const GIVE_UP_WITHIN: std::time::Duration = seconds(10);
 
 impl ImpairedSweep {
     /// Takes the node of a sick instance on.
@@ -30,23 +27,8 @@ impl ImpairedSweep {
         let at = term.skew().to_aws(since);
         let interruption =
             Impairment { symptom, since: at, group: group.clone() }.of(instance.clone());
-        let give_up = CancellationToken::new();
-        let mut decision =
-            Decision::of_sick_instance(Arc::clone(&term), interruption, give_up.clone());
-        {
-            let deciding = decision.decide();
-            tokio::pin!(deciding);
-            tokio::select! {
-                _ = &mut deciding => {}
-                () = tokio::time::sleep(ACCEPT_WITHIN) => {
-                    give_up.cancel();
-                    let ended = tokio::time::timeout(GIVE_UP_WITHIN, &mut deciding).await;
-                    if ended.is_err() {
-                        debug!(node = %node.name, "The accept of a sick instance does not end.");
-                    }
-                }
-            }
-        }
+        let mut decision = Decision::of_sick_instance(Arc::clone(&term), interruption);
+        decision.decide_within(ACCEPT_WITHIN).await;
         if !decision.is_accepted() {
             debug!(node = %node.name, %instance, "The sick instance was not accepted.");
             return;
@@ -73,21 +55,21 @@ impl ImpairedSweep {
 
     /// Asks Auto Scaling to replace the instance, if the Node still allows that. Returns why it
     /// waits.
-    pub(super) async fn hand_over(
+    pub(super) async fn set_unhealthy(
         &mut self,
         node: &Node,
         instance: &InstanceId,
         failing: Failing<'_>,
-    ) -> Option<Waits> {
-        if let Err(why) = self.may_hand_over(node, failing).await {
+    ) -> Option<WaitReason> {
+        if let Err(why) = self.may_set_unhealthy(node, failing).await {
             return why;
         }
         let term = Arc::clone(&self.term);
         match term.shared.aws.autoscaling().set_unhealthy(instance).await {
             Ok(()) => {
                 let now = term.shared.clock.now();
-                self.told.insert(instance.clone(), now);
-                self.handed_over.note(now, instance.clone());
+                self.reported_unhealthy.insert(instance.clone(), now);
+                self.reported.note(now, instance.clone());
                 term.shared.metrics.impaired(ImpairedStep::SetUnhealthy);
                 info!(
                     node = %node.name, %instance,
@@ -101,7 +83,10 @@ impl ImpairedSweep {
                 let reason = EventReason::InstanceSetUnhealthy;
                 note(&term, &node.name, Severity::Normal, reason, message);
             }
-            Err(error) => not_handed_over(&term, node, instance, &error),
+            Err(error) => {
+                not_set_unhealthy(&term, node, &error);
+                return Some(WaitReason::NotSetUnhealthy);
+            }
         }
         None
     }
@@ -119,17 +104,17 @@ impl ImpairedSweep {
             }
         };
         let is_same = record::impaired_status(&fresh) == record::impaired_status(node);
-        let is_healthy = self.sightings.is_healthy(&fresh, term.shared.clock.now());
+        let is_healthy = self.history.is_healthy(&fresh, term.shared.clock.now());
         if is_same && is_healthy && term.manages(&fresh) {
             term.send(Input::Recovered(Arc::new(fresh)));
         }
     }
 }
 
-/// Reports once for each reason that an instance is not replaced after its drain.
-pub(super) fn not_replaced(term: &Term, node: &Node, instance: &InstanceId, why: Waits) {
+/// Writes an Event once for each reason that an instance is not replaced after its drain.
+pub(super) fn not_replaced(term: &Term, node: &Node, instance: &InstanceId, why: WaitReason) {
     let key = format!("{instance} is not replaced: {}", why.as_str());
-    if !why.is_after_drain() || !term.is_first_report(&key) {
+    if why.is_short() || !term.is_first_report(&key) {
         return;
     }
     let message = format!(
@@ -140,27 +125,18 @@ pub(super) fn not_replaced(term: &Term, node: &Node, instance: &InstanceId, why:
     note(term, &node.name, Severity::Warning, reason, message);
 }
 
-fn not_handed_over(term: &Term, node: &Node, instance: &InstanceId, error: &AwsError) {
-    if error.outcome() != Outcome::Denied {
-        term.shared.metrics.impaired(ImpairedStep::Failed);
-        debug!(node = %node.name, %error, "Auto Scaling does not take an instance as unhealthy.");
-        return;
-    }
-    term.shared.metrics.impaired(ImpairedStep::Denied);
-    if term.is_first_report("SetInstanceHealth is denied") {
+fn not_set_unhealthy(term: &Term, node: &Node, error: &AwsError) {
+    let is_denied = error.outcome() == Outcome::Denied;
+    let step = if is_denied { ImpairedStep::Denied } else { ImpairedStep::Failed };
+    term.shared.metrics.impaired(step);
+    if is_denied && term.is_first_report("SetInstanceHealth is denied") {
         warn!(
-            node = %node.name, %instance, %error,
+            node = %node.name, %error,
             "Sundown may not report a sick instance as unhealthy: the instance keeps running. Allow \
              autoscaling:SetInstanceHealth in the role's policy."
         );
-    }
-    if term.is_first_report(&format!("{instance} is not set unhealthy")) {
-        let message = format!(
-            "The drain of sick instance {instance} has ended, and Sundown may not report it as \
-             unhealthy (autoscaling:SetInstanceHealth): it keeps running."
-        );
-        let reason = EventReason::InstanceNotSetUnhealthy;
-        note(term, &node.name, Severity::Warning, reason, message);
+    } else {
+        debug!(node = %node.name, %error, "Auto Scaling does not take an instance as unhealthy.");
     }
 }
 

@@ -85,5 +85,6 @@ fn a_drained_node_is_put_back_unless_something_else_holds_it() {
         world.now = 1_000;
         world.shows(node);
         assert_eq!(words(&recovered(&mut world, node)), expected, "{name}");
+        assert_eq!(words(&recovered(&mut world, node)), [""; 0], "{name}: once");
     }
 }

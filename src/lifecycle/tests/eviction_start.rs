@@ -102,14 +102,15 @@ fn tainted(mut node: Node, key: &str, effect: &str) -> Node {
 
 /// Whether instance 5 of a group that wants `desired` instances is replaced. `others`: the other
 /// instances of the group with their lifecycle states and Nodes. Its own taint is of the group.
-fn replaced(state: &str, desired: usize, others: &[(&str, &Node)]) -> bool {
+fn replaced(state: &str, desired: impl Into<Option<usize>>, others: &[(&str, &Node)]) -> bool {
     let id = |node: &Node| node.instance.as_ref().unwrap().to_string();
     let drained = tainted(member(5, -1000), "dedicated", "NoSchedule");
     let mut members = BTreeMap::from([(id(&drained), state.to_owned())]);
     members.extend(others.iter().map(|(state, node)| (id(node), (*state).to_owned())));
     let nodes = others.iter().map(|(_, node)| (*node).clone());
     let nodes: Vec<_> = nodes.chain([drained.clone()]).map(Arc::new).collect();
-    is_replaced(drained.instance.as_ref().unwrap(), at(0), desired, &members, &nodes)
+    let capacity = GroupCapacity::new(desired.into(), BTreeMap::new());
+    is_replaced(drained.instance.as_ref().unwrap(), at(0), &capacity, &members, &nodes)
 }
 
 #[test]
@@ -145,6 +146,9 @@ fn is_replaced_by(new: &Node) {
     assert!(!replaced("Terminating:Wait", 2, &one), "nothing came");
     assert!(replaced("Terminating:Wait", 1, &one), "the group has become smaller");
     assert!(replaced("Terminating:Wait", 0, &[]), "the group is to be empty");
+    let came = [("InService", &old), ("InService", new)];
+    assert!(replaced("Terminating:Wait", None, &came), "the group counts vCPUs, and one came");
+    assert!(!replaced("Terminating:Wait", None, &one), "the group counts vCPUs, and none came");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Entry, MAX_REPLACED, PlanTime, Planned, PlannedChange, ShownInEc2, Unreadable};
 use crate::{
     domain::{
-        Cause, ChangeFamily, InstanceId, Interruption, Moment, Node, PLANNED, is_ec2_event_id,
-        seconds,
+        Cause, ChangeFamily, InstanceId, Interruption, InterruptionFacts, Kind, Moment, Node,
+        PLANNED, is_ec2_event_id, seconds,
     },
     record::{RecordStatus, patch::NodePatch, status},
 };
@@ -83,9 +83,9 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
         return Plan::Repeat;
     } else {
         let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
-        if is_accepted(node, instance, &new.event) {
+        if let Some(event) = accepted_event(node, instance, &new) {
             // The annotation was lost during the drain.
-            (new.begun, new.boot) = (true, node.boot_id.clone());
+            (new.begun, new.boot, new.event) = (true, node.boot_id.clone(), event);
         }
         planned.changes.push(Entry::Known(Box::new(new)));
         change
@@ -100,14 +100,19 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
     Plan::Patch { body: patch.body(), change, replaces_damaged }
 }
 
-/// The record of the Node holds this event.
-fn is_accepted(node: &Node, instance: &InstanceId, event: &str) -> bool {
-    match status(node, Some(instance)) {
-        RecordStatus::Open(record) | RecordStatus::Released { record, has_our_marks: true } => {
-            record.interruptions(instance).iter().any(|facts| facts.event_id == event)
-        }
-        _ => false,
-    }
+/// The event with which the record of the Node holds this change: its own or, because AWS Health and
+/// EC2 show one change under two IDs, one with the same start. `None`: the record does not hold it.
+fn accepted_event(node: &Node, instance: &InstanceId, new: &PlannedChange) -> Option<String> {
+    let (RecordStatus::Open(record) | RecordStatus::Released { record, has_our_marks: true }) =
+        status(node, Some(instance))
+    else {
+        return None;
+    };
+    let is_it = |facts: &InterruptionFacts| {
+        facts.kind == Some(Kind::ScheduledChange)
+            && (facts.event_id == new.event || is_same_start(facts.ends, new.starts))
+    };
+    record.interruptions(instance).into_iter().find(is_it).map(|facts| facts.event_id)
 }
 
 /// The drain of the Node has ended, and the Node is as the drain left it.

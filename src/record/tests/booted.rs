@@ -12,6 +12,10 @@ fn to_pool() -> Interruption {
     action
 }
 
+fn sick() -> Interruption {
+    Impairment { symptom: Symptom::NotReady, since: at(0), group: "asg".into() }.of(id(INSTANCE))
+}
+
 fn drained(event: &Interruption) -> Node {
     release_node(&take_on(&node(), event, 105).unwrap(), 200)
 }
@@ -30,6 +34,7 @@ fn only_a_new_boot_of_the_same_machine_must_be_shown() {
         ),
         ("another instance", other, false),
         ("no record", rebooted(&node()), false),
+        ("a sick instance, whose health shows that it is back", rebooted(&drained(&sick())), false),
     ] {
         assert_eq!(awaited_boot(&node).is_some(), expected, "{case}");
     }

@@ -39,7 +39,9 @@ fn the_accept_notes_the_group_and_the_time_beside_the_record() {
 
 #[test]
 fn what_a_record_means_for_a_sick_instance() {
-    use ImpairedStatus::{Drained, Draining, Free, Held, Marked, OfOthers, PodsLeft};
+    use ImpairedStatus::{
+        Drained, Draining, Free, KeptCordoned, Marked, OtherInterruption, PodsLeft,
+    };
     let draining = take_on(&node(), &sick(0, Symptom::NotReady), 600).unwrap();
     let drained = release_node(&draining, 700);
     let ended =
@@ -64,21 +66,21 @@ fn what_a_record_means_for_a_sick_instance() {
         ("released, pods left", ended("released"), PodsLeft),
         ("its kubelet is silent", ended("unreachable"), Drained),
         ("EC2 has ended it", ended("instance_over"), Drained),
-        ("a person keeps it cordoned", held, Held),
+        ("a person keeps it cordoned", held, KeptCordoned),
         ("being drained, booted since", booted(&draining), Draining),
         ("drained, booted since", booted(&drained), Drained),
         ("put back since", put_back, Free),
-        ("its terminate hook has joined", hooked, OfOthers),
+        ("its terminate hook has joined", hooked, OtherInterruption),
         (
             "its terminate hook has replaced the record",
             take_on(&drained, &hook("e1", 800, "drain", "t1"), 801).unwrap(),
-            OfOthers,
+            OtherInterruption,
         ),
-        ("a spot notice", take_on(&node(), &spot("s", 0), 1).unwrap(), OfOthers),
+        ("a spot notice", take_on(&node(), &spot("s", 0), 1).unwrap(), OtherInterruption),
         (
             "a recommendation that drains",
             take_on(&node(), &event("r", 0, Cause::Rebalance), 1).unwrap(),
-            OfOthers,
+            OtherInterruption,
         ),
         ("a recommendation that marks", recommended(), Marked),
         ("the same, and sick", sick_too.clone(), Draining),
@@ -116,6 +118,9 @@ fn what_ends_the_machine_is_drained_for_although_the_drain_of_the_sick_instance_
         }
         let rebalance = event("r", 800, Cause::Rebalance);
         assert!(take_on(&drained, &rebalance, 801).is_none(), "a recommendation ends nothing");
+        let marks = AcceptOptions { response: Response::Prefer, ..AcceptOptions::default() };
+        let marked = take_on_with(&drained, &spot("s", 800), 801, &marks);
+        assert!(marked.is_none(), "a new record would forget that the cordon is Sundown's");
         let spot_before = release_node(&take_on(&node, &spot("s", 0), 1).unwrap(), 700);
         assert!(take_on(&spot_before, &spot("t", 800), 801).is_none(), "it was drained for an end");
     }

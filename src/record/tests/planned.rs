@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     domain::ChangeSchedule,
     record::planned::{
-        MAX_CHANGES, Plan, PlanChange, PlanTime, Planned, Withdrawal, WithdrawnChanges,
-        may_begin_change, plan, withdrawn_changes,
+        MAX_CHANGES, Plan, PlanChange, PlanTime, Planned, Withdrawal, WithdrawnChanges, plan,
+        withdrawn_changes,
     },
 };
 
@@ -326,18 +326,40 @@ fn a_drain_that_was_ended_by_a_person_is_not_begun_again() {
     let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
     let after = After::Released(Released::new(at(96_500), "released"));
     let put_back = apply(&drained, &restore_node(&drained, None, &after).unwrap());
-    assert!(!put_back.unschedulable && may_begin_change(&put_back, &id(INSTANCE)));
+    assert!(!put_back.unschedulable && may_begin(&put_back));
     assert_eq!(waiting(&put_back), []);
 }
 
 #[test]
 fn a_change_begins_on_no_node_whose_instance_is_about_to_end() {
     let node = all_noted(&[FIRST]);
-    assert!(may_begin_change(&node, &id(INSTANCE)));
+    assert!(may_begin(&node));
     let drained = take_on(&node, &spot("s", 0), 0).unwrap();
-    assert!(may_begin_change(&drained, &id(INSTANCE)), "it joins");
+    assert!(may_begin(&drained), "it joins");
     let over = apply(&drained, &release(&drained, &Released::new(at(5), "empty")).unwrap());
-    assert!(!may_begin_change(&over, &id(INSTANCE)));
+    assert!(!may_begin(&over));
+    assert_eq!(accept_change(&over, 96_400), None);
+}
+
+#[test]
+fn a_change_begins_on_a_drained_node_if_its_accept_replaces_the_record() {
+    let sick = Impairment { symptom: Symptom::NotReady, since: at(0), group: "asg".into() };
+    let mut pool = hook("h", 0, "drain", "t");
+    if let Cause::Terminate(action) = &mut pool.cause {
+        action.destination = Some(PoolEnd::WarmPool);
+    }
+    for (name, event) in [("was sick", sick.of(id(INSTANCE))), ("went into its warm pool", pool)] {
+        let over = release_node(&take_on(&all_noted(&[FIRST]), &event, 1).unwrap(), 5);
+        assert!(may_begin(&over), "{name}");
+        let taken_on = accept_change(&over, 96_400).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(kinds(&taken_on), [Some(Kind::ScheduledChange)], "{name}");
+    }
+}
+
+fn may_begin(node: &Node) -> bool {
+    let planned = Planned::of(node, &id(INSTANCE)).unwrap();
+    let change = planned.next().unwrap().interruption(&id(INSTANCE));
+    may_begin_change(node, &change, Response::Drain)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Scheduled changes that EC2 shows, with and without an announcement of AWS Health.
 
 use super::{
-    planned::{FIRST, Message, accept_change, planned, time, waiting},
+    planned::{FIRST, Message, accept_change, all_noted, planned, time, waiting},
     *,
 };
 use crate::record::planned::{
@@ -165,4 +165,21 @@ fn a_drain_for_an_event_of_ec2_ends_when_either_side_cancels_it() {
 #[test]
 fn an_event_of_ec2_that_has_begun_is_not_noted() {
     assert_eq!(plan(&node(), &in_ec2(100, false, 100), time(100)), Plan::Repeat);
+}
+
+#[test]
+fn a_lost_annotation_is_recognized_by_the_start_of_what_is_being_drained_for() {
+    let mut drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
+    drained.annotations.remove(PLANNED);
+    let Plan::Patch { body, .. } = plan(&drained, &in_ec2(100_030, false, 96_500), time(96_500))
+    else {
+        panic!("noted again")
+    };
+    let noted_again = apply(&drained, &body);
+    assert_eq!(waiting(&noted_again), [], "its drain has begun");
+    let over = in_ec2(100_030, true, 96_600);
+    let Plan::Patch { body, .. } = plan(&noted_again, &over, time(96_600)) else { panic!("over") };
+    let over = apply(&noted_again, &body);
+    let withdrawn = withdrawn_changes(&over, &id(INSTANCE), &planned(&over), time(96_600));
+    assert_eq!(withdrawn, WithdrawnChanges::Open(vec!["e1".into()], Withdrawal::Canceled));
 }

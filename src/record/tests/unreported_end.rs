@@ -42,24 +42,3 @@ fn only_an_instance_that_is_about_to_end_is_taken_on() {
         assert!(found.is_none_or(|found| is_sweep_event_id(&found.event_id)));
     }
 }
-
-#[test]
-fn more_nodes_than_one_call_takes_are_asked_about_by_turns() {
-    let all = |n: usize| -> Vec<_> {
-        (0..n)
-            .rev()
-            .map(|i| Node { name: format!("n{i:04}").as_str().into(), ..node() })
-            .map(std::sync::Arc::new)
-            .collect()
-    };
-    let mut turns = EndTurns::default();
-    let mut ask = |n: usize| -> Vec<String> {
-        turns.next(all(n)).iter().map(|node| node.name.to_string()).collect()
-    };
-    let first = ask(450);
-    assert_eq!((first.len(), first[0].as_str(), first[199].as_str()), (200, "n0000", "n0199"));
-    assert_eq!(ask(450)[0], "n0200");
-    let third = ask(450);
-    assert_eq!((third[0].as_str(), third[50].as_str()), ("n0400", "n0000"));
-    assert_eq!(ask(3), ["n0000", "n0001", "n0002"]);
-}

@@ -39,7 +39,7 @@ impl Census {
 /// other reasons, and one that another interruption holds is going away.
 fn counted<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a ScannedNode> {
     let counts = |scanned: &&ScannedNode| {
-        scanned.node.instance.is_some() && scanned.status != ImpairedStatus::OfOthers
+        scanned.node.instance.is_some() && scanned.status != ImpairedStatus::OtherInterruption
     };
     scene.nodes.iter().filter(counts)
 }

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AwsView, MAX_SUSPECTS, Scene, Suspect, Waits};
-use crate::domain::{GroupName, ImpairedMark, InstanceId, Moment, seconds};
+use super::{AwsView, MAX_ASKED, Scene, Suspect, WaitReason, sort_longest_sick_first};
+use crate::{
+    domain::{GroupName, ImpairedMark, InstanceId, Moment, seconds},
+    triage::Turns,
+};
 
 /// The time in which at most `--max-impaired` drains begin.
 const AN_HOUR: std::time::Duration = seconds(3600);
@@ -13,13 +16,14 @@ const MAX_REMEMBERED: usize = 1_000;
 /// By how much the time in the mark of a Node may differ from the end of the accept that wrote it.
 const ONE_DRAIN: std::time::Duration = seconds(60);
 
-/// What this leader has begun within an hour, by instance and time. The Node may be gone since, and
+/// The drains that this leader has begun within an hour, or the instances that it has reported to
+/// Auto Scaling, by instance and time. The Node may be gone since, and
 /// its annotation with it.
 #[derive(Debug, Default)]
-pub struct Begun(Vec<(InstanceId, Moment)>);
+pub struct LastHour(Vec<(InstanceId, Moment)>);
 
-impl Begun {
-    /// A drain has begun at `now`, or an instance was handed over.
+impl LastHour {
+    /// A drain has begun at `now`, or an instance was reported to Auto Scaling.
     pub fn note(&mut self, now: Moment, instance: InstanceId) {
         self.0.retain(|(_, at)| now < at.plus(AN_HOUR));
         if self.0.len() < MAX_REMEMBERED {
@@ -38,13 +42,13 @@ impl Begun {
     /// twice.
     #[must_use]
     pub fn count(&self, scene: &Scene<'_>) -> usize {
-        let is_late = |at: Moment| scene.now < at.plus(AN_HOUR);
+        let is_within_hour = |at: Moment| scene.now < at.plus(AN_HOUR);
         let is_noted = |mark: &ImpairedMark| {
             let is_it = |at: Moment| at <= mark.at.plus(ONE_DRAIN) && mark.at <= at.plus(ONE_DRAIN);
             self.0.iter().any(|(instance, at)| *instance == mark.instance && is_it(*at))
         };
         let marks = scene.nodes.iter().filter_map(|scanned| scanned.mark.as_ref());
-        let of_others = marks.filter(|mark| is_late(mark.at) && !is_noted(mark)).count();
+        let of_others = marks.filter(|mark| is_within_hour(mark.at) && !is_noted(mark)).count();
         self.noted(scene.now) + of_others
     }
 }
@@ -52,28 +56,30 @@ impl Begun {
 /// How long it counts that AWS showed an instance not to be ours to drain.
 const NOT_OURS_FOR: std::time::Duration = seconds(600);
 
-/// The instances of which AWS has shown lately that they are not ours to drain. They must not take
-/// the place of others in each round.
+/// Selects the suspects about which AWS is asked. Instances of which AWS has shown lately that they
+/// are not ours to drain must not take the place of others in each round.
 #[derive(Debug, Default)]
-pub struct NotOurs(BTreeMap<InstanceId, Moment>);
+pub struct SuspectsToAsk {
+    not_ours: BTreeMap<InstanceId, Moment>,
+    turns: Turns<InstanceId>,
+}
 
-impl NotOurs {
-    /// AWS showed it at `now`.
-    pub fn note(&mut self, now: Moment, instance: InstanceId) {
-        self.0.insert(instance, now);
+impl SuspectsToAsk {
+    /// AWS showed at `now` that this instance is not ours to drain.
+    pub fn note_not_ours(&mut self, now: Moment, instance: InstanceId) {
+        self.not_ours.insert(instance, now);
     }
 
-    /// The suspects about which AWS is asked in this round, and those that wait for a later one.
+    /// The suspects about which AWS is asked in this round, the longest sick first, and those that
+    /// wait for a later one.
     #[must_use]
-    pub fn ask_about(
-        &mut self,
-        now: Moment,
-        mut found: Vec<Suspect>,
-    ) -> (Vec<Suspect>, Vec<Suspect>) {
-        self.0.retain(|_, at| now < at.plus(NOT_OURS_FOR));
-        found.retain(|suspect| !self.0.contains_key(&suspect.instance));
-        let later = found.split_off(found.len().min(MAX_SUSPECTS));
-        (found, later)
+    pub fn select(&mut self, now: Moment, mut found: Vec<Suspect>) -> (Vec<Suspect>, Vec<Suspect>) {
+        self.not_ours.retain(|_, at| now < at.plus(NOT_OURS_FOR));
+        found.retain(|suspect| !self.not_ours.contains_key(&suspect.instance));
+        let (mut asked, later) =
+            self.turns.next(found, MAX_ASKED, |suspect| suspect.instance.clone());
+        sort_longest_sick_first(&mut asked);
+        (asked, later)
     }
 }
 
@@ -83,7 +89,7 @@ pub enum Decision {
     /// Its drain begins. It belongs to this group.
     Begin(GroupName),
     /// It waits.
-    Wait(Waits),
+    Wait(WaitReason),
     /// AWS shows that it is not Sundown's to drain: it does not run, is in no group, or its group
     /// is about to end it, keeps it aside or replaces it.
     NotOurs,
@@ -104,27 +110,27 @@ pub struct Choice {
 pub fn choose(
     scene: &Scene<'_>,
     suspects: Vec<(Suspect, AwsView)>,
-    begun: &Begun,
+    begun: &LastHour,
     max_an_hour: usize,
 ) -> Vec<Choice> {
     let mut room = max_an_hour.saturating_sub(begun.count(scene));
     let mut busy = busy_groups(scene);
     let decide = |(suspect, view): (Suspect, AwsView)| {
         let decision = match view {
-            AwsView::Unanswered => Decision::Wait(Waits::Unanswered),
+            AwsView::Unanswered => Decision::Wait(WaitReason::Unanswered),
             AwsView::NotOurs => Decision::NotOurs,
             AwsView::Answered(member) => {
                 if !member.is_serving {
                     Decision::NotOurs
                 } else if suspect.node.unschedulable {
                     // No record of Sundown's cordons the Node of a suspect.
-                    Decision::Wait(Waits::CordonedByOthers)
+                    Decision::Wait(WaitReason::CordonedByOthers)
                 } else if busy.contains(&member.group) {
-                    Decision::Wait(Waits::GroupBusy)
+                    Decision::Wait(WaitReason::GroupBusy)
                 } else if !member.is_group_complete {
-                    Decision::Wait(Waits::GroupIncomplete)
+                    Decision::Wait(WaitReason::GroupIncomplete)
                 } else if room == 0 {
-                    Decision::Wait(Waits::MaxPerHour)
+                    Decision::Wait(WaitReason::MaxPerHour)
                 } else {
                     room -= 1;
                     busy.insert(member.group.clone());
@@ -139,7 +145,8 @@ pub fn choose(
 
 /// The groups with a node that was taken on as impaired and is not finished: it is drained, it waits
 /// for its replacement, or it goes away.
-fn busy_groups(scene: &Scene<'_>) -> BTreeSet<GroupName> {
+#[must_use]
+pub fn busy_groups(scene: &Scene<'_>) -> BTreeSet<GroupName> {
     let unfinished = scene.nodes.iter().filter(|scanned| scanned.is_unfinished());
     unfinished.filter_map(|scanned| Some(scanned.mark.as_ref()?.group.clone())).collect()
 }

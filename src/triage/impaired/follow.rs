@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{AwsView, ScannedNode, Scene, Sightings, Waits, hold, looks_sick, sick_since};
-use crate::domain::{ImpairedStatus, InstanceId, Moment, seconds};
+use super::{
+    AwsView, LastHour, NodeHistory, ScannedNode, Scene, WaitReason, block_reason, looks_sick,
+    sick_since,
+};
+use crate::domain::{ImpairedStatus, InstanceId, Moment, Ready, seconds};
 
 /// How long a group may take to replace an instance that was reported as unhealthy.
 const REPLACED_WITHIN: Duration = seconds(3600);
@@ -16,100 +19,109 @@ pub enum Step {
     /// Its drain has ended, and it is still sick: Auto Scaling is asked to replace it.
     SetUnhealthy,
     /// Its drain has ended, and Auto Scaling is not asked, or does not replace it.
-    Wait(Waits),
+    Wait(WaitReason),
 }
 
 /// What the steps depend on, apart from the Nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// `--then impaired=unhealthy` is set.
-    pub then_unhealthy: bool,
-    /// `--impaired-after`.
-    pub after: Duration,
+    /// `--impaired-after`, if `--then impaired=unhealthy` is set. `None`: no instance is reported to
+    /// Auto Scaling.
+    pub set_unhealthy_after: Option<Duration>,
+    /// `--max-impaired`.
+    pub max_an_hour: usize,
     /// When Sundown reported an instance to Auto Scaling as unhealthy, or first saw Auto Scaling
     /// count it as unhealthy.
-    pub told: &'a BTreeMap<InstanceId, Moment>,
+    pub reported_unhealthy: &'a BTreeMap<InstanceId, Moment>,
+}
+
+/// Whether a drain of a sick instance goes on or has ended, so that its node may have to be put
+/// back: also if `--on impaired` was switched off since.
+#[must_use]
+pub fn needs_follow_up(scanned: &ScannedNode) -> bool {
+    use ImpairedStatus::{Drained, Draining, PodsLeft};
+    scanned.is_managed && matches!(scanned.status, Draining | Drained | PodsLeft)
 }
 
 /// The step that this node needs if its group still has it in service.
-fn wanted(
+fn due_step(
     scene: &Scene<'_>,
     scanned: &ScannedNode,
-    sightings: &Sightings,
+    history: &NodeHistory,
     rules: &Rules<'_>,
 ) -> Option<Step> {
-    use ImpairedStatus::{Drained, Draining, Held, PodsLeft};
-    let status = scanned.status;
-    let is_ours = matches!(status, Draining | Drained | PodsLeft) && scanned.is_managed;
-    // Only an answer of EC2 shows that no check fails.
-    if is_ours && scene.failing.is_some() && sightings.is_healthy(&scanned.node, scene.now) {
-        return Some(Step::PutBack);
+    use ImpairedStatus::{Drained, KeptCordoned, PodsLeft};
+    let (node, status) = (&scanned.node, scanned.status);
+    let has_ended = matches!(status, Drained | PodsLeft | KeptCordoned);
+    if needs_follow_up(scanned) {
+        // Only an answer of EC2 shows that no check fails.
+        if scene.failing.is_some() && history.is_healthy(node, scene.now) {
+            return Some(Step::PutBack);
+        }
+        if scene.failing.is_none() && has_ended && node.ready == Ready::True {
+            return Some(Step::Wait(WaitReason::StatusesUnknown));
+        }
     }
-    let has_ended = matches!(status, Drained | PodsLeft | Held);
-    if !has_ended || !rules.then_unhealthy || !looks_sick(scene, scanned) {
-        return None;
-    }
-    let node = &scanned.node;
-    if let Some(at) = node.instance.as_ref().and_then(|instance| rules.told.get(instance)) {
+    let after = rules.set_unhealthy_after.filter(|_| has_ended && looks_sick(scene, scanned))?;
+    let reported_at = node.instance.as_ref().and_then(|id| rules.reported_unhealthy.get(id));
+    if let Some(at) = reported_at {
         let is_late = at.plus(REPLACED_WITHIN) <= scene.now;
-        return is_late.then_some(Step::Wait(Waits::ReplacementLate));
+        return is_late.then_some(Step::Wait(WaitReason::ReplacementLate));
     }
-    if status == Held || node.keeps_cordon() || node.paused() || node.ignored() {
-        return Some(Step::Wait(Waits::KeptByPerson));
+    if status == KeptCordoned || node.keeps_cordon() || node.paused() || node.ignored() {
+        return Some(Step::Wait(WaitReason::KeptByPerson));
     }
     if !scanned.is_managed {
         return None;
     }
     if status == PodsLeft {
-        return Some(Step::Wait(Waits::PodsLeft));
+        return Some(Step::Wait(WaitReason::PodsLeft));
     }
-    is_still_sick(scene, scanned, sightings, rules.after).then_some(Step::SetUnhealthy)
-}
-
-/// The sickness has lasted since the Node was taken on, or for `after`: one bad round is not enough.
-fn is_still_sick(
-    scene: &Scene<'_>,
-    scanned: &ScannedNode,
-    sightings: &Sightings,
-    after: Duration,
-) -> bool {
-    // A Node that was taken on was Ready before.
-    let since = sick_since(scene, scanned, sightings, true).map(|(_, since)| since);
-    let is_since_mark = |since: Moment| scanned.mark.as_ref().is_some_and(|mark| since <= mark.at);
-    since.is_some_and(|since| is_since_mark(since) || since.plus(after) <= scene.now)
+    // One bad round is not enough. A Node that was taken on was Ready before.
+    let (_, since) = sick_since(scene, scanned, history, true)?;
+    (since.plus(after) <= scene.now).then_some(Step::SetUnhealthy)
 }
 
 /// The nodes whose sick instance was accepted before and that may need a step, with that step.
-/// While `is_held` (see [`hold`]), no step is [`Step::SetUnhealthy`].
+/// `blocked`: see [`block_reason`]; nothing is reported to Auto Scaling meanwhile.
 #[must_use]
-pub fn followed<'a>(
+pub fn due_steps<'a>(
     scene: &Scene<'a>,
-    sightings: &Sightings,
+    history: &NodeHistory,
     rules: &Rules<'_>,
-    is_held: bool,
+    blocked: Option<WaitReason>,
 ) -> Vec<(&'a ScannedNode, Step)> {
-    let step =
-        |scanned: &'a ScannedNode| Some((scanned, wanted(scene, scanned, sightings, rules)?));
-    let all = scene.nodes.iter().filter_map(step);
-    all.filter(|(_, step)| !is_held || *step != Step::SetUnhealthy).collect()
+    let step = |scanned: &'a ScannedNode| {
+        let step = match (due_step(scene, scanned, history, rules)?, blocked) {
+            (Step::SetUnhealthy, Some(why)) => Step::Wait(why),
+            (step, _) => step,
+        };
+        Some((scanned, step))
+    };
+    scene.nodes.iter().filter_map(step).collect()
 }
 
-/// Whether the Node with this UID may be handed over right now. `scene` has the Node as the API
-/// server has just returned it.
+/// Whether the instance of the Node with this UID may be reported to Auto Scaling right now. `scene`
+/// has the Node as the API server has just returned it. `reported`: the instances that were reported
+/// within an hour.
 ///
 /// # Errors
-/// It must not be handed over; with the reason if it is one to report.
-pub fn confirmed(
+/// It must not be reported; with the reason if there is one to report.
+pub fn confirm_set_unhealthy(
     scene: &Scene<'_>,
     uid: &str,
-    sightings: &Sightings,
+    history: &NodeHistory,
     rules: &Rules<'_>,
-) -> Result<(), Option<Waits>> {
-    if let Some(why) = hold(scene) {
+    reported: &LastHour,
+) -> Result<(), Option<WaitReason>> {
+    if let Some(why) = block_reason(scene) {
         return Err(Some(why));
     }
     let node = scene.nodes.iter().find(|scanned| scanned.node.uid == uid).ok_or(None)?;
-    match wanted(scene, node, sightings, rules) {
+    match due_step(scene, node, history, rules) {
+        Some(Step::SetUnhealthy) if reported.noted(scene.now) >= rules.max_an_hour => {
+            Err(Some(WaitReason::MaxPerHour))
+        }
         Some(Step::SetUnhealthy) => Ok(()),
         Some(Step::Wait(why)) => Err(Some(why)),
         Some(Step::PutBack) | None => Err(None),
@@ -120,18 +132,20 @@ pub fn confirmed(
 /// already replaces it, and reports an instance to Auto Scaling only once. Restores a node whose
 /// instance is in no group.
 #[must_use]
-pub const fn next_step(wanted: Step, view: &AwsView) -> Option<Step> {
-    match (wanted, view) {
-        (Step::Wait(Waits::ReplacementLate), AwsView::Answered(member)) if member.is_unhealthy => {
-            Some(wanted)
-        }
-        (Step::Wait(Waits::ReplacementLate), _) => None,
-        (Step::SetUnhealthy, AwsView::Answered(member))
-            if member.is_serving && !member.is_replacing =>
+pub const fn next_step(due: Step, view: &AwsView) -> Option<Step> {
+    match (due, view) {
+        (Step::Wait(WaitReason::ReplacementLate), AwsView::Answered(member))
+            if member.is_unhealthy =>
         {
-            Some(Step::Wait(Waits::ReplacementSuspended))
+            Some(due)
         }
-        (_, AwsView::Answered(member)) if member.is_serving => Some(wanted),
+        (Step::Wait(WaitReason::ReplacementLate), _) => None,
+        (Step::SetUnhealthy, AwsView::Answered(member))
+            if member.is_serving && !member.group_replaces_unhealthy =>
+        {
+            Some(Step::Wait(WaitReason::ReplacementSuspended))
+        }
+        (_, AwsView::Answered(member)) if member.is_serving => Some(due),
         (Step::PutBack, AwsView::NotOurs) => Some(Step::PutBack),
         _ => None,
     }

@@ -3,25 +3,26 @@
 //!
 //! Each round of the sweep is decided in this order. Nothing here makes a call.
 //!
-//! 1. [`Sightings::note`] remembers which Nodes were Ready, and since when they are healthy.
+//! 1. [`NodeHistory::note`] remembers which Nodes were Ready, and since when they are healthy.
 //! 2. [`suspects`] finds the instances that have been sick for `--impaired-after`.
-//! 3. [`hold`] decides whether any drain may begin, for example by how many Nodes look sick: a
+//! 3. [`block_reason`] decides whether any drain may begin, for example by how many Nodes look sick: a
 //!    fault of the network, of DNS or of the API server makes many Nodes look sick.
 //! 4. The sweep asks AWS about each suspect, and [`choose`] decides which drains begin.
-//! 5. [`followed`] lists the nodes whose sick instance was accepted before and that may need a
+//! 5. [`due_steps`] lists the nodes whose sick instance was accepted before and that may need a
 //!    step. The sweep asks AWS about each, and [`next_step`] decides. Right before an instance is
-//!    reported to Auto Scaling, [`confirmed`] checks its Node once more.
+//!    reported to Auto Scaling, [`confirm_set_unhealthy`] checks its Node once more.
 //!
-//! To add a reason to wait: a variant of [`Waits`]; `hold` if it stops every drain, `choose` if it
-//! is about one instance before its drain, `followed` or `next_step` if after; the two tables in
-//! `docs/interruptions.md`.
+//! To add a reason to wait: a variant of [`WaitReason`]; `block_reason` if it stops every drain,
+//! `choose` if it is about one instance before its drain, `due_steps` or `next_step` if after; the
+//! two tables in `docs/interruptions.md`.
 
 mod census;
 mod choose;
 mod follow;
-mod sightings;
+mod history;
 #[cfg(test)]
 mod tests;
+mod wait_reason;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,22 +31,24 @@ use std::{
 };
 
 pub use census::{Census, census};
-pub use choose::{Begun, Choice, Decision, NotOurs, choose};
-pub use follow::{Rules, Step, confirmed, followed, next_step};
-pub use sightings::{FailingChecks, Sightings};
+pub use choose::{Choice, Decision, LastHour, SuspectsToAsk, busy_groups, choose};
+pub use follow::{Rules, Step, confirm_set_unhealthy, due_steps, needs_follow_up, next_step};
+pub use history::{FailingChecks, NodeHistory};
+pub use wait_reason::{Phase, WaitReason};
 
 use self::census::shows_fault_elsewhere;
 use crate::domain::{
-    GroupName, ImpairedMark, ImpairedStatus, InstanceId, InstanceState, Moment, Node, Ready,
-    Response, Symptom, seconds,
+    GroupCapacity, GroupName, ImpairedMark, ImpairedStatus, InstanceId, InstanceState, Moment,
+    Node, Ready, Response, Symptom, seconds,
 };
 
 /// How long after an outage of the API server nothing begins: kubelets could not report to it.
 pub const AFTER_OUTAGE: Duration = seconds(300);
 /// How long a node must be healthy before it is put back.
 pub const HEALTHY_FOR: Duration = seconds(300);
-/// About how many suspects AWS is asked in one round. The others wait for the next round.
-pub const MAX_SUSPECTS: usize = 20;
+/// About how many suspects AWS is asked in one round, and about how many nodes after their drains.
+/// The others wait for a later round.
+pub const MAX_ASKED: usize = 20;
 
 /// A Node, with what its annotations mean for a sick instance.
 #[derive(Debug, Clone)]
@@ -126,12 +129,13 @@ pub struct Member {
     pub group: GroupName,
     /// It runs, and its group counts on it.
     pub is_serving: bool,
-    /// The group has as many instances `InService` and healthy as it wants.
+    /// The instances that are `InService` and healthy are as much as the group wants. Also `true`
+    /// if it counts vCPUs or memory, because AWS does not report those of an instance.
     pub is_group_complete: bool,
-    /// Its group counts on it no longer: Auto Scaling was told that it is unhealthy.
+    /// Its group counts on it no longer: Auto Scaling has it as unhealthy.
     pub is_unhealthy: bool,
     /// The group replaces unhealthy instances: none of the processes that do is suspended.
-    pub is_replacing: bool,
+    pub group_replaces_unhealthy: bool,
 }
 
 impl Member {
@@ -143,14 +147,19 @@ impl Member {
         let is_well = |id: &&String| is_in_service(id) && !described.unhealthy.contains(*id);
         let own = described.instance.as_str();
         let is_unhealthy = described.unhealthy.contains(own);
+        let well = of_group.keys().filter(is_well).map(String::as_str);
+        let is_complete = described.capacity.is_reached_by(well);
         Self {
             group,
             is_serving: described.state == InstanceState::Running
                 && is_in_service(own)
                 && !is_unhealthy,
-            is_group_complete: of_group.keys().filter(is_well).count() >= described.desired,
+            is_group_complete: is_complete.unwrap_or(true),
             is_unhealthy,
-            is_replacing: !described.suspended.iter().any(|p| REPLACING.contains(&p.as_str())),
+            group_replaces_unhealthy: !described
+                .suspended
+                .iter()
+                .any(|p| REPLACING.contains(&p.as_str())),
         }
     }
 }
@@ -162,8 +171,8 @@ pub struct Described<'a> {
     pub instance: &'a InstanceId,
     /// Its state according to EC2.
     pub state: InstanceState,
-    /// `DesiredCapacity` of the group.
-    pub desired: usize,
+    /// What the group wants, and what each instance counts.
+    pub capacity: &'a GroupCapacity,
     /// `LifecycleState` of each instance of the group, by its ID.
     pub states: &'a BTreeMap<String, String>,
     /// The IDs of the instances whose `HealthStatus` is `Unhealthy`: the group replaces them.
@@ -179,143 +188,20 @@ pub const REPLACING: [&str; 2] = ["ReplaceUnhealthy", "Terminate"];
 /// The `LifecycleState` of an instance on which its group counts.
 const IN_SERVICE: &str = "InService";
 
-/// Why a drain of a sick instance does not begin, or why its instance is not replaced after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Waits {
-    /// The index of Nodes is not complete, or its watch fails.
-    WatchStale,
-    /// The API server failed within the last [`AFTER_OUTAGE`].
-    ApiServerOutage,
-    /// All drains are paused.
-    Paused,
-    /// EC2 did not answer which status checks fail, so nothing would show that an instance is
-    /// healthy again.
-    StatusesUnknown,
-    /// Too many Nodes are sick: the fault lies elsewhere.
-    FaultElsewhere,
-    /// Somebody else has cordoned the Node.
-    CordonedByOthers,
-    /// `--max-impaired` drains have begun, or instances were handed over, within an hour.
-    MaxPerHour,
-    /// Another sick node of the group is drained or waits for its replacement.
-    GroupBusy,
-    /// The group has fewer instances in service than it wants.
-    GroupIncomplete,
-    /// AWS did not answer about the instance.
-    Unanswered,
-    /// After the drain: pods are left on the node.
-    PodsLeft,
-    /// After the drain: a person keeps the node as it is.
-    KeptByPerson,
-    /// After the drain: the group replaces no instance ([`REPLACING`]).
-    ReplacementSuspended,
-    /// Auto Scaling was told over an hour ago, and the Node is still there.
-    ReplacementLate,
-}
-
-impl Waits {
-    /// Every reason, for initializing metrics.
-    pub const ALL: [Self; 14] = [
-        Self::WatchStale,
-        Self::ApiServerOutage,
-        Self::Paused,
-        Self::StatusesUnknown,
-        Self::FaultElsewhere,
-        Self::CordonedByOthers,
-        Self::MaxPerHour,
-        Self::GroupBusy,
-        Self::GroupIncomplete,
-        Self::Unanswered,
-        Self::PodsLeft,
-        Self::KeptByPerson,
-        Self::ReplacementSuspended,
-        Self::ReplacementLate,
-    ];
-
-    /// Its word in metrics and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::WatchStale => "watch_stale",
-            Self::ApiServerOutage => "api_server_outage",
-            Self::Paused => "paused",
-            Self::StatusesUnknown => "statuses_unknown",
-            Self::FaultElsewhere => "fault_elsewhere",
-            Self::CordonedByOthers => "cordoned_by_others",
-            Self::MaxPerHour => "max_per_hour",
-            Self::GroupBusy => "group_busy",
-            Self::GroupIncomplete => "group_incomplete",
-            Self::Unanswered => "unanswered",
-            Self::PodsLeft => "pods_left",
-            Self::KeptByPerson => "kept_by_person",
-            Self::ReplacementSuspended => "replacement_suspended",
-            Self::ReplacementLate => "replacement_late",
-        }
-    }
-
-    /// The reason as the end of a sentence.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::WatchStale => "the nodes cannot be read, so they may have changed",
-            Self::ApiServerOutage => {
-                "the API server failed within the last 5 minutes, so kubelets could not report"
-            }
-            Self::Paused => "all drains are paused",
-            Self::StatusesUnknown => {
-                "EC2 does not answer which status checks fail, so nothing would show that an \
-                 instance is healthy again"
-            }
-            Self::FaultElsewhere => {
-                "too many nodes look sick: the fault lies elsewhere (network, DNS, API server)"
-            }
-            Self::CordonedByOthers => "somebody else has cordoned its node",
-            Self::MaxPerHour => "the limit of --max-impaired was reached within the last hour",
-            Self::GroupBusy => {
-                "another impaired node of its group is drained, or waits for its replacement"
-            }
-            Self::GroupIncomplete => "its group has fewer instances in service than it wants",
-            Self::Unanswered => "AWS did not answer about its instance, or is asked next time",
-            Self::PodsLeft => "its drain has ended, and pods are left on it",
-            Self::KeptByPerson => {
-                "an annotation keeps it as it is (sundown.dev/keep-cordoned, pause or ignore)"
-            }
-            Self::ReplacementSuspended => {
-                "its group has suspended ReplaceUnhealthy or Terminate: it replaces no instance"
-            }
-            Self::ReplacementLate => {
-                "Auto Scaling was told over an hour ago that its instance is unhealthy"
-            }
-        }
-    }
-
-    /// The drain is over, and the instance is not replaced.
-    #[must_use]
-    pub const fn is_after_drain(self) -> bool {
-        matches!(
-            self,
-            Self::PodsLeft
-                | Self::KeptByPerson
-                | Self::ReplacementSuspended
-                | Self::ReplacementLate
-        )
-    }
-}
-
 /// Why nothing may begin now, whatever the suspects are. `None`: something may.
 #[must_use]
-pub fn hold(scene: &Scene<'_>) -> Option<Waits> {
+pub fn block_reason(scene: &Scene<'_>) -> Option<WaitReason> {
     let had_outage = scene.watch_failed_at.is_some_and(|at| scene.now < at.plus(AFTER_OUTAGE));
     if !scene.is_index_sound {
-        Some(Waits::WatchStale)
+        Some(WaitReason::WatchStale)
     } else if had_outage {
-        Some(Waits::ApiServerOutage)
+        Some(WaitReason::ApiServerOutage)
     } else if scene.failing.is_none() {
-        Some(Waits::StatusesUnknown)
+        Some(WaitReason::StatusesUnknown)
     } else if shows_fault_elsewhere(scene) {
-        Some(Waits::FaultElsewhere)
+        Some(WaitReason::FaultElsewhere)
     } else if scene.is_paused {
-        Some(Waits::Paused)
+        Some(WaitReason::Paused)
     } else {
         None
     }
@@ -324,7 +210,7 @@ pub fn hold(scene: &Scene<'_>) -> Option<Waits> {
 /// The instances that have been sick for `after` and whose drain has not begun, the longest sick
 /// first.
 #[must_use]
-pub fn suspects(scene: &Scene<'_>, sightings: &Sightings, after: Duration) -> Vec<Suspect> {
+pub fn suspects(scene: &Scene<'_>, history: &NodeHistory, after: Duration) -> Vec<Suspect> {
     let mut claims: BTreeMap<&InstanceId, usize> = BTreeMap::new();
     for instance in scene.nodes.iter().filter_map(|scanned| scanned.node.instance.as_ref()) {
         *claims.entry(instance).or_default() += 1;
@@ -338,12 +224,12 @@ pub fn suspects(scene: &Scene<'_>, sightings: &Sightings, after: Duration) -> Ve
         };
         // Of several Nodes that claim one instance, nothing shows which one is sick.
         let is_alone = claims.get(&instance) == Some(&1);
-        let was_ready = sightings.was_ready(&scanned.node);
-        let (symptom, since) = sick_since(scene, scanned, sightings, was_ready)?;
+        let was_ready = history.was_ready(&scanned.node);
+        let (symptom, since) = sick_since(scene, scanned, history, was_ready)?;
         let is_long = since.plus(after) <= scene.now;
         // This sickness was taken on before, and a person has ended that drain.
         let is_new = scanned.mark.as_ref().is_none_or(|mark| {
-            mark.at < since && sightings.was_healthy_after(&scanned.node, mark.at)
+            mark.at < since && history.was_healthy_after(&scanned.node, mark.at)
         });
         let node = Arc::clone(&scanned.node);
         (is_free && is_alone && is_long && is_new).then_some(Suspect {
@@ -354,8 +240,12 @@ pub fn suspects(scene: &Scene<'_>, sightings: &Sightings, after: Duration) -> Ve
         })
     };
     let mut suspects: Vec<Suspect> = scene.nodes.iter().filter_map(suspect).collect();
-    suspects.sort_by(|a, b| (a.since, &a.node.name).cmp(&(b.since, &b.node.name)));
+    sort_longest_sick_first(&mut suspects);
     suspects
+}
+
+fn sort_longest_sick_first(suspects: &mut [Suspect]) {
+    suspects.sort_by(|a, b| (a.since, &a.node.name).cmp(&(b.since, &b.node.name)));
 }
 
 /// What shows that the instance of this Node is sick, and since when. `was_ready`: the Node was Ready
@@ -363,12 +253,12 @@ pub fn suspects(scene: &Scene<'_>, sightings: &Sightings, after: Duration) -> Ve
 fn sick_since(
     scene: &Scene<'_>,
     scanned: &ScannedNode,
-    sightings: &Sightings,
+    history: &NodeHistory,
     was_ready: bool,
 ) -> Option<(Symptom, Moment)> {
     let failing = scanned.node.instance.as_ref().and_then(|id| scene.failing?.get(id));
     let by_check = failing.map(|since| (Symptom::StatusCheck, *since));
-    let by_node = sightings.lost_since(&scanned.node, scene.now).filter(|_| was_ready);
+    let by_node = history.lost_since(&scanned.node, scene.now).filter(|_| was_ready);
     let by_node = by_node.map(|since| (Symptom::NotReady, since));
     by_check.into_iter().chain(by_node).min_by_key(|(_, since)| *since)
 }

@@ -113,7 +113,7 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
         ("without providerID", with(not_ready(1, long), |n| n.instance = None), Some(long), None),
         (
             "another interruption holds it",
-            ScannedNode { status: ImpairedStatus::OfOthers, ..not_ready(1, long) },
+            ScannedNode { status: ImpairedStatus::OtherInterruption, ..not_ready(1, long) },
             Some(long),
             None,
         ),
@@ -143,7 +143,7 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
         let failing = failing_since.map(|since| (instance(1), at(since))).into_iter().collect();
         let nodes = [node];
         let scene = Scene { failing: Some(&failing), ..scene(&nodes) };
-        let found = suspects(&scene, &Sightings::default(), AFTER);
+        let found = suspects(&scene, &NodeHistory::default(), AFTER);
         assert_eq!(found.first().map(|suspect| suspect.symptom), expected, "{name}");
     }
 }
@@ -155,17 +155,17 @@ fn a_node_that_is_only_marked_is_a_suspect_if_more_is_asked_for_and_always_count
     for (response, expected) in [(Response::Drain, 2), (Response::Cordon, 2), (Response::Prefer, 0)]
     {
         let scene = Scene { response, ..scene(&nodes) };
-        assert_eq!(suspects(&scene, &Sightings::default(), AFTER).len(), expected);
+        assert_eq!(suspects(&scene, &NodeHistory::default(), AFTER).len(), expected);
     }
     let nodes = among(10, (1..=3).map(is_marked).collect());
-    assert_eq!(hold(&scene(&nodes)), Some(Waits::FaultElsewhere));
+    assert_eq!(block_reason(&scene(&nodes)), Some(WaitReason::FaultElsewhere));
 }
 
 #[test]
 fn of_several_nodes_with_one_instance_none_is_a_suspect() {
     let twin = with(ready(2), |node| node.instance = Some(instance(1)));
     let nodes = [not_ready(1, 5000), twin, not_ready(3, 6000), not_ready(4, 5500)];
-    let found = suspects(&scene(&nodes), &Sightings::default(), AFTER);
+    let found = suspects(&scene(&nodes), &NodeHistory::default(), AFTER);
     assert_eq!(names(&found), ["node-04", "node-03"], "the longest sick first");
 }
 
@@ -174,18 +174,18 @@ fn what_earlier_rounds_have_seen_shows_whether_a_node_was_ready() {
     // Lost 5 min after it was created: its times alone show nothing.
     let young = not_ready(1, 300);
     let nodes = [young.clone()];
-    let is_suspect = |sightings: &Sightings| !suspects(&scene(&nodes), sightings, AFTER).is_empty();
-    let mut sightings = Sightings::default();
-    assert!(!is_suspect(&sightings), "nobody has seen it Ready");
-    sightings.note(at(200), &[ready(1)], Some(NOTHING_FAILS));
-    sightings.note(at(320), &nodes, Some(NOTHING_FAILS));
-    assert!(is_suspect(&sightings), "a round has seen it Ready");
-    let mut sightings = Sightings::default();
+    let is_suspect = |history: &NodeHistory| !suspects(&scene(&nodes), history, AFTER).is_empty();
+    let mut history = NodeHistory::default();
+    assert!(!is_suspect(&history), "nobody has seen it Ready");
+    history.note(at(200), &[ready(1)], Some(NOTHING_FAILS));
+    history.note(at(320), &nodes, Some(NOTHING_FAILS));
+    assert!(is_suspect(&history), "a round has seen it Ready");
+    let mut history = NodeHistory::default();
     let launching = with(ready(1), |n| (n.ready, n.ready_since) = (Ready::False, Some(at(2))));
-    sightings.note(at(60), &[launching], Some(NOTHING_FAILS));
+    history.note(at(60), &[launching], Some(NOTHING_FAILS));
     let silent = [not_ready(1, 2000)];
-    sightings.note(at(2060), &silent, Some(NOTHING_FAILS));
-    let found = suspects(&scene(&silent), &sightings, AFTER);
+    history.note(at(2060), &silent, Some(NOTHING_FAILS));
+    let found = suspects(&scene(&silent), &history, AFTER);
     assert_eq!(names(&found), [] as [&str; 0], "a launch failed before its kubelet went silent");
 }
 
@@ -222,14 +222,14 @@ fn the_time_of_a_kubelet_counts_only_between_two_rounds() {
         ("a new leader, and its time is to come", None, Some(NOW), NOW + 100, Some(NOW)),
         ("nobody has seen it, and its time is to come", None, None, NOW + 100, None),
     ] {
-        let mut sightings = Sightings::default();
+        let mut history = NodeHistory::default();
         if let Some(second) = seen_ready {
-            sightings.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
+            history.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
         }
         for second in seen_lost.into_iter().flat_map(|first| [first, NOW]) {
-            sightings.note(at(second), &[lost(by_kubelet)], Some(NOTHING_FAILS));
+            history.note(at(second), &[lost(by_kubelet)], Some(NOTHING_FAILS));
         }
-        let since = sightings.lost_since(&lost(by_kubelet).node, at(NOW));
+        let since = history.lost_since(&lost(by_kubelet).node, at(NOW));
         assert_eq!(since, expected.map(at), "{name}");
     }
 }
@@ -241,33 +241,34 @@ fn what_holds_every_drain_back() {
         nodes.iter_mut().skip(managed).for_each(|scanned| scanned.is_managed = false);
         nodes
     };
-    let going = |n: usize| ScannedNode { status: ImpairedStatus::OfOthers, ..not_ready(n, 5000) };
+    let going =
+        |n: usize| ScannedNode { status: ImpairedStatus::OtherInterruption, ..not_ready(n, 5000) };
     for (name, nodes, expected) in [
         ("nothing is sick", among(10, sick(0)), None),
         ("1 of 1", among(1, sick(1)), None),
         ("1 of 2", among(2, sick(1)), None),
         ("2 of 10: 20 %", among(10, sick(2)), None),
-        ("2 of 9", among(9, sick(2)), Some(Waits::FaultElsewhere)),
-        ("3 of 10", among(10, sick(3)), Some(Waits::FaultElsewhere)),
-        ("2 of 2", among(2, sick(2)), Some(Waits::FaultElsewhere)),
+        ("2 of 9", among(9, sick(2)), Some(WaitReason::FaultElsewhere)),
+        ("3 of 10", among(10, sick(3)), Some(WaitReason::FaultElsewhere)),
+        ("2 of 2", among(2, sick(2)), Some(WaitReason::FaultElsewhere)),
         ("20 of 100", among(100, sick(20)), None),
-        ("21 of 100", among(100, sick(21)), Some(Waits::FaultElsewhere)),
+        ("21 of 100", among(100, sick(21)), Some(WaitReason::FaultElsewhere)),
         (
             "2 of 100, of which 5 are managed",
             spare(among(100, sick(2)), 5),
-            Some(Waits::FaultElsewhere),
+            Some(WaitReason::FaultElsewhere),
         ),
-        ("3 of 10, none managed", spare(among(10, sick(3)), 0), Some(Waits::FaultElsewhere)),
+        ("3 of 10, none managed", spare(among(10, sick(3)), 0), Some(WaitReason::FaultElsewhere)),
         ("8 of 10 that go away", among(10, (1..=8).map(going).collect()), None),
         (
             "2 of 10, and 2 of these go away: they are none of either number",
             among(10, vec![going(3), going(4), not_ready(1, 9000), not_ready(2, 9000)]),
-            Some(Waits::FaultElsewhere),
+            Some(WaitReason::FaultElsewhere),
         ),
         (
             "2 of 9, and 5 machines elsewhere that are well",
             among(14, sick(2)).into_iter().enumerate().map(elsewhere(9)).collect(),
-            Some(Waits::FaultElsewhere),
+            Some(WaitReason::FaultElsewhere),
         ),
         (
             "1 of 10, and 4 machines elsewhere that are sick",
@@ -279,9 +280,9 @@ fn what_holds_every_drain_back() {
                 .collect(),
             None,
         ),
-        ("2 of 3 in a zone", zoned(20, 3, 2), Some(Waits::FaultElsewhere)),
+        ("2 of 3 in a zone", zoned(20, 3, 2), Some(WaitReason::FaultElsewhere)),
         ("2 of 4 in a zone", zoned(20, 4, 2), None),
-        ("3 of 5 in a zone", zoned(20, 5, 3), Some(Waits::FaultElsewhere)),
+        ("3 of 5 in a zone", zoned(20, 5, 3), Some(WaitReason::FaultElsewhere)),
         ("2 of 2 in a zone", zoned(20, 2, 2), None),
         (
             "3 of 10, of which 2 are drained as impaired",
@@ -293,39 +294,43 @@ fn what_holds_every_drain_back() {
                     not_ready(3, 9000),
                 ],
             ),
-            Some(Waits::FaultElsewhere),
+            Some(WaitReason::FaultElsewhere),
         ),
     ] {
-        assert_eq!(hold(&scene(&nodes)), expected, "{name}");
+        assert_eq!(block_reason(&scene(&nodes)), expected, "{name}");
     }
     let nodes = among(10, sick(1));
     let all = among(10, sick(10));
     let calm = scene(&nodes);
     for (name, scene, expected) in [
-        ("paused", Scene { is_paused: true, ..calm }, Some(Waits::Paused)),
+        ("paused", Scene { is_paused: true, ..calm }, Some(WaitReason::Paused)),
         (
             "EC2 does not answer which checks fail",
             Scene { failing: None, ..calm },
-            Some(Waits::StatusesUnknown),
+            Some(WaitReason::StatusesUnknown),
         ),
-        ("the watch fails", Scene { is_index_sound: false, ..calm }, Some(Waits::WatchStale)),
+        ("the watch fails", Scene { is_index_sound: false, ..calm }, Some(WaitReason::WatchStale)),
         (
             "an outage 299 s ago",
             Scene { watch_failed_at: Some(at(NOW - 299)), ..calm },
-            Some(Waits::ApiServerOutage),
+            Some(WaitReason::ApiServerOutage),
         ),
         ("an outage 300 s ago", Scene { watch_failed_at: Some(at(NOW - 300)), ..calm }, None),
         (
             "an outage, and every node is silent",
             Scene { watch_failed_at: Some(at(NOW)), nodes: &all, ..calm },
-            Some(Waits::ApiServerOutage),
+            Some(WaitReason::ApiServerOutage),
         ),
     ] {
-        assert_eq!(hold(&scene), expected, "{name}");
+        assert_eq!(block_reason(&scene), expected, "{name}");
     }
     let failing: BTreeMap<_, _> = (50..53).map(|n| (instance(n), at(NOW))).collect();
     let checks_fail = Scene { failing: Some(&failing), ..calm };
-    assert_eq!(hold(&checks_fail), Some(Waits::FaultElsewhere), "failed checks count, too");
+    assert_eq!(
+        block_reason(&checks_fail),
+        Some(WaitReason::FaultElsewhere),
+        "failed checks count, too"
+    );
 }
 
 fn member(group: &str) -> Member {
@@ -334,7 +339,7 @@ fn member(group: &str) -> Member {
         is_serving: true,
         is_group_complete: true,
         is_unhealthy: false,
-        is_replacing: true,
+        group_replaces_unhealthy: true,
     }
 }
 
@@ -342,7 +347,7 @@ fn member(group: &str) -> Member {
 fn decided(
     others: &[ScannedNode],
     views: Vec<AwsView>,
-    begun: &Begun,
+    begun: &LastHour,
     max: usize,
 ) -> Vec<Decision> {
     let suspects = views.into_iter().enumerate().map(|(n, view)| {
@@ -361,13 +366,13 @@ fn a_node_that_somebody_else_cordoned_is_not_taken_on() {
     let nodes = among(20, vec![cordon(not_ready(1, 5000)), cordon(only_marked)]);
     let scene = scene(&nodes);
     for view in [AwsView::Answered(member("a")), AwsView::NotOurs] {
-        let found = suspects(&scene, &Sightings::default(), AFTER);
+        let found = suspects(&scene, &NodeHistory::default(), AFTER);
         assert_eq!(found.len(), 2, "they are sick, and reported");
         let is_ours = view != AwsView::NotOurs;
         let views = found.into_iter().map(|suspect| (suspect, view.clone())).collect();
         let expected =
-            if is_ours { Decision::Wait(Waits::CordonedByOthers) } else { Decision::NotOurs };
-        for choice in choose(&scene, views, &Begun::default(), 9) {
+            if is_ours { Decision::Wait(WaitReason::CordonedByOthers) } else { Decision::NotOurs };
+        for choice in choose(&scene, views, &LastHour::default(), 9) {
             assert_eq!(choice.decision, expected, "{:?}", choice.suspect.node.name);
         }
     }
@@ -378,7 +383,7 @@ fn aws_shows_whether_a_suspect_is_ours_to_drain() {
     let answered = AwsView::Answered;
     for (name, view, expected) in [
         ("in service", answered(member("a")), Decision::Begin("a".into())),
-        ("not answered", AwsView::Unanswered, Decision::Wait(Waits::Unanswered)),
+        ("not answered", AwsView::Unanswered, Decision::Wait(WaitReason::Unanswered)),
         ("in no group", AwsView::NotOurs, Decision::NotOurs),
         (
             "it does not serve",
@@ -388,10 +393,10 @@ fn aws_shows_whether_a_suspect_is_ours_to_drain() {
         (
             "its group lacks instances",
             answered(Member { is_group_complete: false, ..member("a") }),
-            Decision::Wait(Waits::GroupIncomplete),
+            Decision::Wait(WaitReason::GroupIncomplete),
         ),
     ] {
-        assert_eq!(decided(&[], vec![view], &Begun::default(), 3), [expected], "{name}");
+        assert_eq!(decided(&[], vec![view], &LastHour::default(), 3), [expected], "{name}");
     }
 }
 
@@ -403,23 +408,25 @@ fn an_instance_serves_if_it_runs_and_its_group_counts_on_it() {
         let unhealthy = unhealthy.iter().map(|n| instance(*n).to_string()).collect();
         let suspended = suspended.iter().map(|process| (*process).to_owned()).collect();
         let (own, states, unhealthy, suspended) = (&instance(1), &states, &unhealthy, &suspended);
-        let of = Described { instance: own, state, desired, states, unhealthy, suspended };
+        let capacity = &GroupCapacity::new(desired, BTreeMap::new());
+        let of = Described { instance: own, state, capacity, states, unhealthy, suspended };
         Member::new("a".into(), &of)
     };
     let running = InstanceState::Running;
     for (name, state, lifecycle, unhealthy, desired, expected) in [
-        ("all is well", running, "InService", &[][..], 2, (true, true)),
-        ("it is stopped", InstanceState::Stopped, "InService", &[], 2, (false, true)),
-        ("it is terminated", running, "Terminating:Wait", &[], 2, (false, false)),
-        ("a person has it", running, "Standby", &[], 1, (false, true)),
-        ("its group replaces it", running, "InService", &[1], 2, (false, false)),
-        ("its group replaces another", running, "InService", &[2], 2, (true, false)),
-        ("its group grows", running, "InService", &[], 3, (true, false)),
+        ("all is well", running, "InService", &[][..], Some(2), (true, true)),
+        ("it is stopped", InstanceState::Stopped, "InService", &[], Some(2), (false, true)),
+        ("it is terminated", running, "Terminating:Wait", &[], Some(2), (false, false)),
+        ("a person has it", running, "Standby", &[], Some(1), (false, true)),
+        ("its group replaces it", running, "InService", &[1], Some(2), (false, false)),
+        ("its group replaces another", running, "InService", &[2], Some(2), (true, false)),
+        ("its group counts vCPUs", running, "InService", &[2], None, (true, true)),
+        ("its group grows", running, "InService", &[], Some(3), (true, false)),
     ] {
         let member = described(state, lifecycle, unhealthy, desired, &[]);
         assert_eq!((member.is_serving, member.is_group_complete), expected, "{name}");
         assert_eq!(member.is_unhealthy, unhealthy.contains(&1), "{name}");
-        assert!(member.is_replacing, "{name}");
+        assert!(member.group_replaces_unhealthy, "{name}");
     }
     for (suspended, expected) in [
         (&["ReplaceUnhealthy"][..], false),
@@ -428,27 +435,27 @@ fn an_instance_serves_if_it_runs_and_its_group_counts_on_it() {
         (&["HealthCheck"], true),
         (&["Launch"], true),
     ] {
-        let member = described(running, "InService", &[], 2, suspended);
-        assert_eq!(member.is_replacing, expected, "{suspended:?}");
+        let member = described(running, "InService", &[], Some(2), suspended);
+        assert_eq!(member.group_replaces_unhealthy, expected, "{suspended:?}");
     }
 }
 
 #[test]
 fn one_node_of_a_group_at_a_time() {
     let views = || vec![AwsView::Answered(member("a")), AwsView::Answered(member("a"))];
-    let none = Begun::default();
+    let none = LastHour::default();
     let both = decided(&[], views(), &none, 9);
-    assert_eq!(both, [Decision::Begin("a".into()), Decision::Wait(Waits::GroupBusy)]);
+    assert_eq!(both, [Decision::Begin("a".into()), Decision::Wait(WaitReason::GroupBusy)]);
     for (status, is_busy) in [
         (ImpairedStatus::Draining, true),
         (ImpairedStatus::Drained, true),
-        (ImpairedStatus::OfOthers, true),
+        (ImpairedStatus::OtherInterruption, true),
         (ImpairedStatus::Free, false),
         (ImpairedStatus::Marked, false),
     ] {
         let earlier = [marked(40, "a", 100, status)];
         let first = decided(&earlier, views(), &none, 9).remove(0);
-        assert_eq!(first == Decision::Wait(Waits::GroupBusy), is_busy, "{status:?}");
+        assert_eq!(first == Decision::Wait(WaitReason::GroupBusy), is_busy, "{status:?}");
         let other = decided(&earlier, vec![AwsView::Answered(member("b"))], &none, 9).remove(0);
         assert_eq!(other, Decision::Begin("b".into()), "another group");
     }
@@ -457,12 +464,12 @@ fn one_node_of_a_group_at_a_time() {
 #[test]
 fn no_more_begin_in_an_hour_than_allowed_whoever_began_them() {
     let views = || ["a", "b", "c"].map(|group| AwsView::Answered(member(group))).to_vec();
-    let count = |marks: &[ScannedNode], begun: &Begun, max| {
+    let count = |marks: &[ScannedNode], begun: &LastHour, max| {
         let all = decided(marks, views(), begun, max);
         all.iter().filter(|decision| matches!(decision, Decision::Begin(_))).count()
     };
     let begun = |all: &[(usize, u64)]| {
-        let mut begun = Begun::default();
+        let mut begun = LastHour::default();
         for (n, second) in all {
             begun.note(at(*second), instance(*n));
         }
@@ -497,8 +504,8 @@ fn no_more_begin_in_an_hour_than_allowed_whoever_began_them() {
     ] {
         assert_eq!(count(&marks, &begun, max), expected, "{name}");
     }
-    let decisions = decided(&[], views(), &Begun::default(), 1);
-    assert_eq!(decisions.last(), Some(&Decision::Wait(Waits::MaxPerHour)));
+    let decisions = decided(&[], views(), &LastHour::default(), 1);
+    assert_eq!(decisions.last(), Some(&Decision::Wait(WaitReason::MaxPerHour)));
 }
 
 type Rounds<'a> = Vec<(u64, &'a [ScannedNode], Option<&'a BTreeMap<InstanceId, Moment>>)>;
@@ -542,19 +549,20 @@ fn a_node_is_healthy_after_five_minutes_without_a_sick_round() {
     ];
     let since = |second| with(ready(1), |node| node.ready_since = Some(at(second)));
     for (name, rounds, expected) in rounds {
-        let mut sightings = Sightings::default();
+        let mut history = NodeHistory::default();
         for (second, nodes, failing) in rounds {
-            sightings.note(at(second), nodes, failing);
+            history.note(at(second), nodes, failing);
         }
-        assert_eq!(sightings.is_healthy(&since(0).node, at(300)), expected, "{name}");
-        let is_healthy = sightings.is_healthy(&since(1).node, at(300));
+        assert_eq!(history.is_healthy(&since(0).node, at(300)), expected, "{name}");
+        let is_healthy = history.is_healthy(&since(1).node, at(300));
         assert!(!is_healthy, "{name}: the Node was not Ready between two rounds");
-        assert!(!sightings.is_healthy(&sick[0].node, at(900)), "{name}: not Ready by now");
+        assert!(!history.is_healthy(&sick[0].node, at(900)), "{name}: not Ready by now");
     }
 }
 
 const NOBODY: &BTreeMap<InstanceId, Moment> = &BTreeMap::new();
-const REPLACE: Rules<'_> = Rules { then_unhealthy: true, after: AFTER, told: NOBODY };
+const REPLACE: Rules<'_> =
+    Rules { set_unhealthy_after: Some(AFTER), max_an_hour: 3, reported_unhealthy: NOBODY };
 
 fn annotated(scanned: ScannedNode, key: &str) -> ScannedNode {
     with(scanned, |node| drop(node.annotations.insert(key.to_owned(), "true".to_owned())))
@@ -562,51 +570,54 @@ fn annotated(scanned: ScannedNode, key: &str) -> ScannedNode {
 
 #[test]
 fn what_follows_for_a_node_that_was_taken_on() {
-    use ImpairedStatus::{Drained, Draining, Free, Held, OfOthers, PodsLeft};
-    let mut sightings = Sightings::default();
+    use ImpairedStatus::{Drained, Draining, Free, KeptCordoned, OtherInterruption, PodsLeft};
+    let mut history = NodeHistory::default();
     for second in [NOW - 300, NOW] {
-        sightings.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
+        history.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
     }
     let well = |status| ScannedNode { status, ..ready(1) };
     let sick = |status| marked(2, "a", 1100, status);
     let soon_well = |status| ScannedNode { status, ..ready(3) };
     let unmanaged = |scanned| ScannedNode { is_managed: false, ..scanned };
-    let kept = Some(Step::Wait(Waits::KeptByPerson));
+    let kept = Some(Step::Wait(WaitReason::KeptByPerson));
     let replace = Some(Step::SetUnhealthy);
-    for (name, node, is_held, expected) in [
-        ("sick, being drained", sick(Draining), false, None),
-        ("sick, drained", sick(Drained), false, replace),
-        ("sick, drained, something holds all", sick(Drained), true, None),
-        ("sick, pods left", sick(PodsLeft), false, Some(Step::Wait(Waits::PodsLeft))),
-        ("sick, kept", annotated(sick(Drained), KEEP_CORDONED), false, kept),
-        ("sick, paused", annotated(sick(Drained), PAUSE), false, kept),
-        ("sick, ignored", unmanaged(annotated(sick(Drained), IGNORE)), false, kept),
-        ("sick, released and kept", sick(Held), false, kept),
-        ("healthy, being drained", well(Draining), false, Some(Step::PutBack)),
-        ("healthy, drained", well(Drained), true, Some(Step::PutBack)),
-        ("healthy, pods left", well(PodsLeft), false, Some(Step::PutBack)),
+    let fault = Some(WaitReason::FaultElsewhere);
+    for (name, node, blocked, expected) in [
+        ("sick, being drained", sick(Draining), None, None),
+        ("sick, drained", sick(Drained), None, replace),
+        ("sick, drained, something blocks all", sick(Drained), fault, fault.map(Step::Wait)),
+        ("sick, pods left", sick(PodsLeft), None, Some(Step::Wait(WaitReason::PodsLeft))),
+        ("sick, kept", annotated(sick(Drained), KEEP_CORDONED), None, kept),
+        ("sick, paused", annotated(sick(Drained), PAUSE), None, kept),
+        ("sick, ignored", unmanaged(annotated(sick(Drained), IGNORE)), None, kept),
+        ("sick, released and kept", sick(KeptCordoned), None, kept),
+        ("healthy, being drained", well(Draining), None, Some(Step::PutBack)),
+        ("healthy, drained", well(Drained), fault, Some(Step::PutBack)),
+        ("healthy, pods left", well(PodsLeft), None, Some(Step::PutBack)),
         (
             "healthy, being drained, kept: only the restore is held",
             annotated(well(Draining), KEEP_CORDONED),
-            false,
+            None,
             Some(Step::PutBack),
         ),
-        ("healthy, released and kept", well(Held), false, None),
-        ("just healthy, drained", soon_well(Drained), false, None),
-        ("healthy, another interruption holds it", well(OfOthers), false, None),
-        ("sick, another interruption holds it", sick(OfOthers), false, None),
-        ("sick, put back", sick(Free), false, None),
-        ("sick, not managed", unmanaged(sick(Drained)), false, None),
+        ("healthy, released and kept", well(KeptCordoned), None, None),
+        ("just healthy, drained", soon_well(Drained), None, None),
+        ("healthy, another interruption holds it", well(OtherInterruption), None, None),
+        ("sick, another interruption holds it", sick(OtherInterruption), None, None),
+        ("sick, put back", sick(Free), None, None),
+        ("sick, not managed", unmanaged(sick(Drained)), None, None),
     ] {
         let nodes = [node];
-        let found = followed(&scene(&nodes), &sightings, &REPLACE, is_held);
+        let found = due_steps(&scene(&nodes), &history, &REPLACE, blocked);
         assert_eq!(found.first().map(|(_, step)| *step), expected, "{name}");
     }
-    let (nodes, no_then) = ([sick(Drained)], Rules { then_unhealthy: false, ..REPLACE });
-    assert!(followed(&scene(&nodes), &sightings, &no_then, false).is_empty(), "without --then");
+    let (nodes, no_then) = ([sick(Drained)], Rules { set_unhealthy_after: None, ..REPLACE });
+    assert!(due_steps(&scene(&nodes), &history, &no_then, None).is_empty(), "without --then");
     let nodes = [well(Drained)];
     let unknown = Scene { failing: None, ..scene(&nodes) };
-    assert!(followed(&unknown, &sightings, &REPLACE, false).is_empty(), "EC2 does not answer");
+    let found = due_steps(&unknown, &history, &no_then, None);
+    let unknown = Some(Step::Wait(WaitReason::StatusesUnknown));
+    assert_eq!(found.first().map(|(_, step)| *step), unknown, "EC2 does not answer");
 }
 
 #[test]
@@ -624,7 +635,7 @@ fn one_bad_round_is_not_enough_to_replace_an_instance() {
         ("since just now", NOW, None),
     ] {
         let nodes = [drained(since)];
-        let found = followed(&scene(&nodes), &Sightings::default(), &REPLACE, false);
+        let found = due_steps(&scene(&nodes), &NodeHistory::default(), &REPLACE, None);
         assert_eq!(found.first().map(|(_, step)| *step), expected, "{name}");
     }
 }
@@ -633,36 +644,39 @@ fn one_bad_round_is_not_enough_to_replace_an_instance() {
 fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
     let nodes = [marked(1, "a", 100, ImpairedStatus::Drained)];
     for (told_at, expected) in
-        [(NOW - 3599, None), (NOW - 3600, Some(Step::Wait(Waits::ReplacementLate)))]
+        [(NOW - 3599, None), (NOW - 3600, Some(Step::Wait(WaitReason::ReplacementLate)))]
     {
-        let told = BTreeMap::from([(instance(1), at(told_at))]);
-        let rules = Rules { told: &told, ..REPLACE };
-        let found = followed(&scene(&nodes), &Sightings::default(), &rules, false);
+        let reported_unhealthy = BTreeMap::from([(instance(1), at(told_at))]);
+        let rules = Rules { reported_unhealthy: &reported_unhealthy, ..REPLACE };
+        let found = due_steps(&scene(&nodes), &NodeHistory::default(), &rules, None);
         assert_eq!(found.first().map(|(_, step)| *step), expected);
     }
     // It is put back if it is healthy again, and so does Auto Scaling see it.
-    let mut sightings = Sightings::default();
+    let mut history = NodeHistory::default();
     for second in [NOW - 300, NOW] {
-        sightings.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
+        history.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
     }
-    let told = BTreeMap::from([(instance(1), at(NOW - 3600))]);
-    let rules = Rules { told: &told, ..REPLACE };
+    let reported_unhealthy = BTreeMap::from([(instance(1), at(NOW - 3600))]);
+    let rules = Rules { reported_unhealthy: &reported_unhealthy, ..REPLACE };
     let nodes = [ScannedNode { status: ImpairedStatus::Drained, ..ready(1) }];
-    let found = followed(&scene(&nodes), &sightings, &rules, false);
+    let found = due_steps(&scene(&nodes), &history, &rules, None);
     assert_eq!(found.first().map(|(_, step)| *step), Some(Step::PutBack));
 }
 
 #[test]
-fn right_before_it_is_handed_over_a_node_is_judged_once_more() {
-    use ImpairedStatus::{Drained, Draining, Free, OfOthers};
+fn right_before_its_instance_is_reported_a_node_is_judged_once_more() {
+    use ImpairedStatus::{Drained, Draining, Free, OtherInterruption};
     let drained = |status| marked(1, "a", 1100, status);
     let is_sick = |n| not_ready(n, NOW);
-    let judge = |scene: &Scene<'_>| confirmed(scene, "uid-1", &Sightings::default(), &REPLACE);
+    let judge = |scene: &Scene<'_>| {
+        let reported = LastHour::default();
+        confirm_set_unhealthy(scene, "uid-1", &NodeHistory::default(), &REPLACE, &reported)
+    };
     for (name, nodes, expected) in [
         ("as before", among(10, vec![drained(Drained)]), Ok(())),
         ("another Node has its name", among(10, vec![]), Err(None)),
         ("it is put back", among(10, vec![drained(Free)]), Err(None)),
-        ("its hook came", among(10, vec![drained(OfOthers)]), Err(None)),
+        ("its hook came", among(10, vec![drained(OtherInterruption)]), Err(None)),
         ("it is taken on again", among(10, vec![drained(Draining)]), Err(None)),
         (
             "it is not managed",
@@ -672,7 +686,7 @@ fn right_before_it_is_handed_over_a_node_is_judged_once_more() {
         (
             "a person has paused it",
             among(10, vec![annotated(drained(Drained), PAUSE)]),
-            Err(Some(Waits::KeptByPerson)),
+            Err(Some(WaitReason::KeptByPerson)),
         ),
         (
             "it is Ready again",
@@ -682,41 +696,41 @@ fn right_before_it_is_handed_over_a_node_is_judged_once_more() {
         (
             "many are sick by now",
             among(10, vec![drained(Drained), is_sick(2), is_sick(3)]),
-            Err(Some(Waits::FaultElsewhere)),
+            Err(Some(WaitReason::FaultElsewhere)),
         ),
     ] {
         assert_eq!(judge(&scene(&nodes)), expected, "{name}");
     }
     let nodes = among(10, vec![drained(Drained)]);
     let outage = Scene { watch_failed_at: Some(at(NOW - 1)), ..scene(&nodes) };
-    assert_eq!(judge(&outage), Err(Some(Waits::ApiServerOutage)));
+    assert_eq!(judge(&outage), Err(Some(WaitReason::ApiServerOutage)));
     let paused = Scene { is_paused: true, ..scene(&nodes) };
-    assert_eq!(judge(&paused), Err(Some(Waits::Paused)));
+    assert_eq!(judge(&paused), Err(Some(WaitReason::Paused)));
 }
 
 #[test]
 fn aws_shows_whether_a_step_is_taken() {
     let in_service = || AwsView::Answered(member("a"));
     let ends = || AwsView::Answered(Member { is_serving: false, ..member("a") });
-    let told =
+    let reported_unhealthy =
         || AwsView::Answered(Member { is_serving: false, is_unhealthy: true, ..member("a") });
-    let suspended = || AwsView::Answered(Member { is_replacing: false, ..member("a") });
-    let (late, left) = (Step::Wait(Waits::ReplacementLate), Step::Wait(Waits::PodsLeft));
+    let suspended = || AwsView::Answered(Member { group_replaces_unhealthy: false, ..member("a") });
+    let (late, left) = (Step::Wait(WaitReason::ReplacementLate), Step::Wait(WaitReason::PodsLeft));
     for (step, view, expected) in [
         (Step::PutBack, in_service(), Some(Step::PutBack)),
         (Step::PutBack, suspended(), Some(Step::PutBack)),
         (Step::PutBack, ends(), None),
-        (Step::PutBack, told(), None),
+        (Step::PutBack, reported_unhealthy(), None),
         (Step::PutBack, AwsView::NotOurs, Some(Step::PutBack)),
         (Step::PutBack, AwsView::Unanswered, None),
         (Step::SetUnhealthy, in_service(), Some(Step::SetUnhealthy)),
-        (Step::SetUnhealthy, suspended(), Some(Step::Wait(Waits::ReplacementSuspended))),
+        (Step::SetUnhealthy, suspended(), Some(Step::Wait(WaitReason::ReplacementSuspended))),
         (Step::SetUnhealthy, ends(), None),
         (Step::SetUnhealthy, AwsView::NotOurs, None),
         (Step::SetUnhealthy, AwsView::Unanswered, None),
         (left, in_service(), Some(left)),
         (left, ends(), None),
-        (late, told(), Some(late)),
+        (late, reported_unhealthy(), Some(late)),
         (late, in_service(), None),
     ] {
         assert_eq!(next_step(step, &view), expected, "{step:?} {view:?}");
@@ -733,16 +747,16 @@ fn what_a_person_released_is_drained_again_only_after_it_was_healthy() {
         ("it was Ready for a moment", vec![(4000, ready(1)), (7990, well())], 0),
         ("it was healthy for 5 min", vec![(4000, ready(1)), (6500, well()), (6800, well())], 1),
     ] {
-        let mut sightings = Sightings::default();
+        let mut history = NodeHistory::default();
         for (second, node) in rounds {
-            sightings.note(at(second), &[node], Some(NOTHING_FAILS));
+            history.note(at(second), &[node], Some(NOTHING_FAILS));
             // EC2 said that a check failed in the first round.
             if second == 4000 {
-                sightings.note(at(5990), &[sick()], Some(NOTHING_FAILS));
+                history.note(at(5990), &[sick()], Some(NOTHING_FAILS));
             }
         }
         let nodes = [sick()];
-        assert_eq!(suspects(&scene(&nodes), &sightings, AFTER).len(), expected, "{name}");
+        assert_eq!(suspects(&scene(&nodes), &history, AFTER).len(), expected, "{name}");
     }
 }
 
@@ -764,15 +778,30 @@ fn a_failed_check_without_a_time_counts_from_its_first_sight() {
 #[test]
 fn suspects_that_are_not_ours_do_not_starve_the_others() {
     let nodes: Vec<_> = (1..=30).map(|n| not_ready(n, 5000)).collect();
-    let found = || suspects(&scene(&nodes), &Sightings::default(), AFTER);
-    let mut not_ours = NotOurs::default();
-    let (asked, later) = not_ours.ask_about(at(NOW), found());
-    assert_eq!((asked.len(), later.len()), (MAX_SUSPECTS, 10));
+    let found = || suspects(&scene(&nodes), &NodeHistory::default(), AFTER);
+    let mut to_ask = SuspectsToAsk::default();
+    let (asked, later) = to_ask.select(at(NOW), found());
+    assert_eq!((asked.len(), later.len()), (MAX_ASKED, 10));
     for suspect in asked {
-        not_ours.note(at(NOW), suspect.instance);
+        to_ask.note_not_ours(at(NOW), suspect.instance);
     }
-    let (asked, later) = not_ours.ask_about(at(NOW + 60), found());
+    let (asked, later) = to_ask.select(at(NOW + 60), found());
     assert_eq!((asked.len(), later.len()), (10, 0));
-    let (asked, _) = not_ours.ask_about(at(NOW + 600), found());
+    let (asked, _) = to_ask.select(at(NOW + 600), found());
     assert_eq!(asked.first().map(|suspect| &suspect.instance), Some(&instance(1)), "10 min later");
+}
+
+#[test]
+fn each_suspect_is_asked_about_although_the_longest_sick_ones_wait() {
+    let nodes: Vec<_> = (1..=30).map(|n| not_ready(n, 5000 + n as u64)).collect();
+    let found = || suspects(&scene(&nodes), &NodeHistory::default(), AFTER);
+    let mut to_ask = SuspectsToAsk::default();
+    let mut asked_first = || {
+        let (asked, later) = to_ask.select(at(NOW), found());
+        assert_eq!((asked.len(), later.len()), (MAX_ASKED, 10));
+        asked.into_iter().map(|suspect| suspect.instance).collect::<Vec<_>>()
+    };
+    assert_eq!(asked_first().first(), Some(&instance(1)), "the longest sick");
+    let second = asked_first();
+    assert!((21..=30).map(instance).all(|id| second.contains(&id)), "{second:?}");
 }

@@ -82,7 +82,7 @@ impl Case<'_> {
                 let cordon = node.filter(|_| is_cordoned);
                 Verdict::AnswerLaunch(LaunchAnswer { action, end, result, cordon })
             }
-            LaunchStep::Wait { missing, mut ask, until } => {
+            LaunchStep::Wait { waits, mut ask, until } => {
                 if self.policy.launch.on_timeout == HookResult::Abandon {
                     ask.extend(self.question_of_group());
                 }
@@ -103,7 +103,7 @@ impl Case<'_> {
                 if node.is_none() && self.may_be_named_after() {
                     ask.extend(self.questions_of_name());
                 }
-                Verdict::Wait(Wait { ask, until: Some(until), proof: false, launch: Some(missing) })
+                Verdict::Wait(Wait { ask, until: Some(until), proof: false, launch: Some(waits) })
             }
         }
     }

@@ -55,7 +55,7 @@ fn step(known: &Knowledge, policy: &Policy, second: u64) -> String {
 
 fn step_of(launch: &Interruption, known: &Knowledge, policy: &Policy, second: u64) -> String {
     match triage(launch, known, policy, at(second)) {
-        Verdict::Wait(Wait { launch: Some(missing), .. }) => missing.to_string(),
+        Verdict::Wait(Wait { launch: Some(waits), .. }) => waits.missing.to_string(),
         Verdict::AnswerLaunch(answer) => {
             let end = match answer.end {
                 LaunchEnd::Ready => "ready".to_owned(),

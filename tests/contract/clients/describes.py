@@ -57,5 +57,11 @@ answers = {
     "hooks_of_another_name": autoscaling.describe_lifecycle_hooks(AutoScalingGroupName="asg", LifecycleHookNames=["nobody"])["LifecycleHooks"],
     "members": autoscaling.describe_auto_scaling_instances(InstanceIds=[first])["AutoScalingInstances"],
     "members_unknown": autoscaling.describe_auto_scaling_instances(InstanceIds=[UNKNOWN])["AutoScalingInstances"],
+    "statuses_by_id": ec2.describe_instance_status(InstanceIds=[first])["InstanceStatuses"],
+    "statuses_of_all": ec2.describe_instance_status()["InstanceStatuses"],
+    "statuses_unknown": code(ec2.describe_instance_status, InstanceIds=[UNKNOWN]),
 }
+autoscaling.set_instance_health(InstanceId=first, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False)
+members = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=["asg"])["AutoScalingGroups"][0]["Instances"]
+answers["health_after_it_was_set"] = [member for member in members if member["InstanceId"] == first]
 json.dump(answers, sys.stdout, default=str)

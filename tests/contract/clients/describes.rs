@@ -32,6 +32,10 @@ fn expected(dns_name: &str, by_wildcard: usize) -> Value {
         "InstanceId": "i-*", "LifecycleState": "InService", "HealthStatus": "*",
         "AvailabilityZone": "eu-west-1*"
     });
+    let status = json!({
+        "InstanceId": "i-*", "InstanceState": { "Code": 16, "Name": "running" },
+        "InstanceStatus": { "Status": "ok" }, "SystemStatus": { "Status": "ok" }
+    });
     json!({
         "instances_by_id_filter": [instance],
         "instances_by_state_and_group": [instance, instance],
@@ -54,6 +58,10 @@ fn expected(dns_name: &str, by_wildcard: usize) -> Value {
             "InstanceId": "i-*", "AutoScalingGroupName": "asg", "LifecycleState": "InService"
         }],
         "members_unknown": [],
+        "statuses_by_id": [status],
+        "statuses_of_all": [status, status],
+        "statuses_unknown": "InvalidInstanceID.NotFound",
+        "health_after_it_was_set": [{ "InstanceId": "i-*", "HealthStatus": "Unhealthy" }],
     })
 }
 

@@ -256,15 +256,18 @@ async fn a_new_leader_sets_what_was_drained_before_its_term_unhealthy() {
     scene.stage.pass(600).await;
     cordoned_within(&scene, 0, ROUND).await;
     scene.stage.until(60, "the drain is over", || outcome(&scene, 0) == "empty").await;
-    let Scene { stage, sundown, .. } = scene;
+    let Scene { stage, sundown, instances } = scene;
     sundown.stop().await;
     let next = stage.start("sundown-1", &REPLACE);
     stage.until(60, "it leads", || next.metrics.leads()).await;
     stage.until(ROUND, "it is told", || stage.world.aws.count(SET_HEALTH) == 1).await;
+    // From now on the group ends no instance, so the third leader sees this one.
+    stage.world.aws.suspend("asg", "Terminate");
     next.stop().await;
     let third = stage.start("sundown-2", &REPLACE);
     stage.until(60, "it leads", || third.metrics.leads()).await;
     stage.pass(300).await;
+    assert!(stage.world.node_of(&instances[0]).is_some(), "it is still there");
     assert_eq!(stage.world.aws.count(SET_HEALTH), 1, "the group shows it");
     third.stop().await;
     stage.end();
@@ -280,6 +283,7 @@ async fn an_instance_that_may_not_be_set_unhealthy_is_reported_once() {
     scene.stage.pass(1_200).await;
     assert_eq!(outcome(&scene, 0), "empty");
     assert!(steps(&scene.sundown, "denied") > 2.0, "it is tried again");
+    assert_eq!(waiting(&scene.sundown, "not_set_unhealthy"), 1.0);
     assert_eq!(scene.times_said("InstanceNotSetUnhealthy"), 1);
     assert_eq!(logs.with(&["autoscaling:SetInstanceHealth in the role's policy"]).len(), 1);
     scene.end().await;
@@ -356,7 +360,7 @@ async fn a_group_that_replaces_no_instance_is_not_told_and_a_healthy_node_is_put
     scene.stage.pass(900).await;
     assert_eq!(scene.stage.world.aws.count(SET_HEALTH), 0);
     assert_eq!(waiting(&scene.sundown, "replacement_suspended"), 1.0);
-    assert_eq!(logs.with(&["These sick instances are not replaced"]).len(), 1, "once");
+    assert_eq!(logs.with(&["neither replaced nor put back"]).len(), 1, "once");
     assert_eq!(scene.times_said("InstanceNotSetUnhealthy"), 1);
     fail(&scene, 0, false);
     let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
@@ -427,5 +431,65 @@ async fn what_a_person_releases_is_not_drained_again_while_it_stays_sick() {
     scene.stage.until(30, "the node is put back", is_back).await;
     scene.stage.pass(1_800).await;
     assert!(is_back(), "the person knows better");
+    scene.end().await;
+}
+
+/// A node is drained as impaired, and the next replica runs with other flags.
+async fn drained_then_restarted(seed: u64, flags: &[&str]) -> (Stage, Vec<String>, Replica) {
+    let scene = scene(seed, &DRAIN).await;
+    fail(&scene, 0, true);
+    scene.stage.pass(600).await;
+    cordoned_within(&scene, 0, ROUND).await;
+    scene.stage.until(60, "the drain is over", || outcome(&scene, 0) == "empty").await;
+    let Scene { stage, sundown, instances } = scene;
+    sundown.stop().await;
+    let next = stage.start("sundown-1", flags);
+    stage.until(60, "it leads", || next.metrics.leads()).await;
+    (stage, instances, next)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_put_back_although_nobody_looks_for_sick_instances_any_longer() {
+    let flags = ["--sweep-interval", "1m", "--scheduled-event-interval", "0s"];
+    let (stage, instances, next) = drained_then_restarted(1_722, &flags).await;
+    let aws = &stage.world.aws;
+    aws.fail_check(&instances[1], Check::Instance, true);
+    aws.fault(FaultRule::new(STATUS, Fault::AccessDenied, How::Times(10)));
+    stage.pass(3 * ROUND).await;
+    assert_eq!(waiting(&next, "statuses_unknown"), 1.0, "it says why it keeps the node");
+    aws.fail_check(&instances[0], Check::Instance, false);
+    let is_back = || !stage.is_cordoned(&instances[0]);
+    stage.until(3_000, "the node is put back", is_back).await;
+    assert_eq!(waiting(&next, "statuses_unknown"), 0.0);
+    stage.pass(2 * ROUND).await;
+    let asked = aws.count(STATUS);
+    stage.pass(1_800).await;
+    assert_eq!(aws.count(STATUS), asked, "nothing is left to ask about");
+    assert!(!stage.is_cordoned(&instances[1]), "no drain begins");
+    next.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_node_that_nothing_looks_at_any_longer_is_named_in_a_warning() {
+    let logs = Logs::keep();
+    let (stage, instances, next) = drained_then_restarted(1_723, &["--sweep-interval", "0s"]).await;
+    stage.pass(10).await;
+    let name = stage.world.node_of(&instances[0]).unwrap();
+    assert_eq!(logs.with(&["--sweep-interval is off", "sundown release", &name]).len(), 1);
+    next.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_of_weighted_instances_is_complete_when_their_weights_are() {
+    let stage = Stage::new(1_724);
+    let spec = GroupSpec { weight: Some(4), replace_after: None, ..GroupSpec::new("asg", 4) };
+    let instances = stage.world.add_group(spec, &[]);
+    let scene = Scene::led(stage, instances, &DRAIN).await;
+    scene.stage.pass(ROUND).await;
+    fail(&scene, 0, true);
+    scene.stage.pass(600).await;
+    cordoned_within(&scene, 0, ROUND).await;
     scene.end().await;
 }

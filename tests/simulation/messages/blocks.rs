@@ -112,7 +112,8 @@ async fn the_warning_waits_while_ec2_denies_the_question() {
     let calls = stage.world.aws.count("ec2:DescribeInstances");
     assert!((10..=150).contains(&calls), "{calls} calls in 150 s");
     stage.world.aws.end_fault(denied);
-    stage.until(15, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    // Up to 20 s pass between two calls that fail, and up to 10 s between two questions.
+    stage.until(30, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
     stage.until(15, "the other is, too", || stage.is_cordoned(&instances[1])).await;
     stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
     sundown.stop().await;

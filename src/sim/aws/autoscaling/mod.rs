@@ -150,8 +150,11 @@ impl Default for Template {
 pub struct GroupSpec {
     /// `AutoScalingGroupName`.
     pub name: String,
-    /// Desired capacity; the group starts with this many instances in service.
+    /// How many instances it wants; it starts with this many in service.
     pub desired: usize,
+    /// `WeightedCapacity` of each instance; `None`: it has none. AWS counts the desired capacity in
+    /// this unit, and shows it so.
+    pub weight: Option<usize>,
     /// How long ago the first instances were launched.
     pub age: Duration,
     /// Its tags (not propagated).
@@ -181,6 +184,7 @@ impl GroupSpec {
         Self {
             name: name.to_owned(),
             desired,
+            weight: None,
             age: Duration::from_hours(24),
             tags: BTreeMap::new(),
             template: Template::default(),

@@ -14,6 +14,7 @@ pub(super) struct GroupView {
     name: String,
     arn: String,
     desired: usize,
+    weight: Option<usize>,
     zones: Vec<String>,
     created: Moment,
     tags: BTreeMap<String, String>,
@@ -27,7 +28,8 @@ impl GroupView {
         Self {
             name: group.spec.name.clone(),
             arn: group.arn.clone(),
-            desired: group.spec.desired,
+            desired: group.spec.desired.saturating_mul(group.spec.weight.unwrap_or(1)),
+            weight: group.spec.weight,
             zones: group.spec.template.zones.clone(),
             created: group.created,
             tags: group.spec.tags.clone(),
@@ -103,6 +105,9 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
         xml.text("HealthCheckGracePeriod", "300");
         xml.list("Instances", "member", &group.members, |xml, member| {
             member.write(xml, ["Unhealthy", "Healthy"]);
+            if let Some(weight) = group.weight {
+                xml.text("WeightedCapacity", weight.to_string());
+            }
         });
         xml.list("SuspendedProcesses", "member", &group.suspended, |xml, process| {
             xml.text("ProcessName", process);

@@ -101,16 +101,18 @@ impl Status {
 /// Maximum number of instances in a page.
 const PAGE: usize = 1000;
 
-/// The running instances that match all filters. By instance id it is not supported here: nobody
-/// asks that way.
+/// The running instances that match all filters, or those of them with one of these ids.
 pub(super) fn describe(state: &mut State, form: &Form) -> Result<String, ApiError> {
     let size = form.get("MaxResults").and_then(|n| n.parse().ok()).unwrap_or(PAGE);
     let after = form.get("NextToken").unwrap_or_default();
     let none = Status::default();
+    let ids = super::wire::named(state, form)?;
     let mut chosen = Vec::new();
     for (id, instance) in &state.instances {
         let status = state.statuses.get(id).unwrap_or(&none);
-        let mut fits = instance.state == InstanceState::Running && id.as_str() > after;
+        let mut fits = instance.state == InstanceState::Running
+            && id.as_str() > after
+            && (ids.is_empty() || ids.contains(&id.as_str()));
         for n in 1.. {
             let Some(name) = form.get(&format!("Filter.{n}.Name")) else { break };
             fits &= status.matches(name, &form.list(&format!("Filter.{n}.Value")))?;

@@ -54,7 +54,7 @@ pub(in crate::sim::aws) fn object(form: &Form) -> String {
 }
 
 /// The ids named; one that is malformed or unknown fails the whole call.
-fn named<'a>(state: &State, form: &'a Form) -> Result<Vec<&'a str>, ApiError> {
+pub(super) fn named<'a>(state: &State, form: &'a Form) -> Result<Vec<&'a str>, ApiError> {
     let ids = form.list("InstanceId");
     for id in &ids {
         let digits = id.strip_prefix("i-").unwrap_or_default();

@@ -13,7 +13,7 @@ const FIRST_STATUS: Duration = seconds(30);
 
 /// What the rounds of this leader have shown, by the UID of the Node.
 #[derive(Debug, Default)]
-pub struct Sightings(BTreeMap<String, Sighting>);
+pub struct NodeHistory(BTreeMap<String, Sighting>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Sighting {
@@ -30,7 +30,7 @@ struct Sighting {
     first_lost: Option<Moment>,
 }
 
-impl Sightings {
+impl NodeHistory {
     /// Takes in one round. `failing`: the instances whose status checks fail; `None`: EC2 has not
     /// answered, so nothing shows that an instance is healthy.
     pub fn note(
