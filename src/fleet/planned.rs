@@ -159,7 +159,9 @@ impl Fleet {
         }
         let (now, skew, at) = (self.now, self.lookup.skew(), self.plan_time());
         let waiting = planned.waiting(at, node.boot_id.as_deref());
-        let change = waiting.first()?;
+        let Some(change) = waiting.first() else {
+            return planned.overdue_at(at.now).map(|overdue| skew.to_ours(overdue));
+        };
         let interruption = change.interruption(instance);
         let response = self.lookup.policy.responses.of(Kind::ScheduledChange);
         if !record::may_begin_change(node, &interruption, response) {

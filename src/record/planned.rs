@@ -19,7 +19,7 @@
 mod noting;
 mod withdrawn;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub use withdrawn::{Withdrawal, WithdrawnChanges, withdrawn_changes};
 
 use crate::domain::{
     ChangeAction, ChangeFamily, ChangeSchedule, ChangeStatus, HealthNotice, InstanceId,
-    Interruption, Moment, Node, PLANNED, is_ec2_event_id,
+    Interruption, Moment, Node, PLANNED, is_ec2_event_id, seconds,
 };
 
 const VERSION: u64 = 1;
@@ -41,6 +41,9 @@ pub const MAX_PLANNED_BYTES: usize = 16 * 1024;
 const MAX_REPLACED: usize = 8;
 /// Longer texts are cut. An ARN is cut at its beginning: what identifies it is at its end.
 const MAX_TEXT: usize = 256;
+/// EC2 may lag behind a closure by AWS Health, or behind the end of a change, for this long. An event
+/// that it shows for longer is open.
+const EC2_LAGS: Duration = seconds(600);
 /// Longer event IDs are cut, as in a record (EventBridge's have 36 characters).
 const MAX_EVENT_ID: usize = 128;
 
@@ -190,14 +193,22 @@ impl Planned {
     }
 
     /// The changes whose drain has not begun or must begin again, in the order in which they are
-    /// due. Leaves out a change that needs a drain before its start, if the start has passed.
-    /// `boot`: the boot ID of the Node.
+    /// due. Leaves out a change that needs a drain before its start, if the start has passed
+    /// ([`Self::overdue_at`] is the exception). `boot`: the boot ID of the Node.
     #[must_use]
     pub fn waiting(&self, at: PlanTime, boot: Option<&str>) -> Vec<&PlannedChange> {
         let waits = |change: &&PlannedChange| change.waits(boot) && !change.is_past(at.now);
         let mut waiting: Vec<_> = self.known().filter(waits).collect();
         waiting.sort_by_key(|change| change.due_at(at));
         waiting
+    }
+
+    /// When the first change is overdue whose start has just passed: it waits again from then on, if
+    /// EC2 still shows it as open. `None`: there is none.
+    #[must_use]
+    pub fn overdue_at(&self, now: Moment) -> Option<Moment> {
+        let past = self.open().filter(|change| change.is_past(now));
+        past.filter_map(PlannedChange::overdue_at).min()
     }
 
     /// The change that begins next, or has begun and is not over.
@@ -274,10 +285,18 @@ impl PlannedChange {
         !self.closed && (!self.begun || (has_booted && !is_reboot))
     }
 
-    /// Its start is past, and its node was to be drained before that.
+    /// Its start is past, and its node was to be drained before that. Not if EC2 shows it as open
+    /// long after its start: it has not happened yet, and may at any moment.
     fn is_past(&self, now: Moment) -> bool {
-        ChangeAction::of_code(&self.code) == ChangeAction::BeforeStart
-            && self.starts.is_some_and(|starts| starts <= now)
+        let is_due_before = ChangeAction::of_code(&self.code) == ChangeAction::BeforeStart;
+        let starts = self.starts.filter(|starts| is_due_before && *starts <= now);
+        starts.is_some() && self.overdue_at().is_none_or(|overdue| overdue > now)
+    }
+
+    /// When it is overdue, if nothing was done about it, and EC2 still shows it as open then.
+    fn overdue_at(&self) -> Option<Moment> {
+        let is_open = self.ec2.as_ref().is_some_and(|shown| !shown.closed);
+        self.starts.filter(|_| is_open && !self.begun).map(|starts| starts.plus(EC2_LAGS))
     }
 
     /// When its drain begins, on AWS's clock: before its start, as the schedule says, or as soon as

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Entry, MAX_REPLACED, PlanTime, Planned, PlannedChange, ShownInEc2, Unreadable};
+use super::{
+    EC2_LAGS, Entry, MAX_REPLACED, PlanTime, Planned, PlannedChange, ShownInEc2, Unreadable,
+};
 use crate::{
     domain::{
         Cause, ChangeFamily, InstanceId, Interruption, InterruptionFacts, Kind, Moment, Node,
@@ -15,9 +17,6 @@ use crate::{
 
 /// AWS Health and EC2 show one change under two IDs. Their starts differ by less than this.
 const SAME_START: Duration = seconds(60);
-/// EC2 may lag behind a closure by AWS Health for this long. An event that it shows for longer is
-/// open.
-const EC2_LAGS: Duration = seconds(600);
 
 /// What a message about a scheduled change changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

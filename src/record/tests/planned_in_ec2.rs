@@ -183,3 +183,32 @@ fn a_lost_annotation_is_recognized_by_the_start_of_what_is_being_drained_for() {
     let withdrawn = withdrawn_changes(&over, &id(INSTANCE), &planned(&over), time(96_600));
     assert_eq!(withdrawn, WithdrawnChanges::Open(vec!["e1".into()], Withdrawal::Canceled));
 }
+
+#[test]
+fn a_change_that_ec2_shows_as_open_ten_minutes_after_its_start_is_drained_for() {
+    let noted = |node: &Node, event: &Interruption, now| match plan(node, event, time(now)) {
+        Plan::Patch { body, change, .. } => (apply(node, &body), Some(change)),
+        Plan::Repeat => (node.clone(), None),
+        other => panic!("{other:?}"),
+    };
+    let is_waiting = |node: &Node, now| {
+        let planned = planned(node);
+        !planned.waiting(time(now), node.boot_id.as_deref()).is_empty()
+    };
+    let (node, _) = noted(&node(), &in_ec2(100_000, false, 50), 50);
+    assert!(!is_waiting(&node, 100_000), "its start has just passed");
+    assert_eq!(planned(&node).overdue_at(at(100_000)), Some(at(100_600)));
+    assert!(!is_waiting(&node, 100_599), "EC2 may lag behind");
+    assert!(is_waiting(&node, 100_600));
+    assert_eq!(planned(&node).overdue_at(at(100_600)), None, "it waits already");
+    let (over, _) = noted(&node, &in_ec2(100_000, true, 100_500), 100_500);
+    assert!(!is_waiting(&over, 100_600), "it has happened");
+    let begun = accept_change(&node, 96_400).unwrap();
+    assert!(!is_waiting(&begun, 100_600), "it is drained");
+    let fresh = super::node();
+    let (_, change) = noted(&fresh, &in_ec2(100_000, false, 100_599), 100_599);
+    assert_eq!(change, None, "EC2 lists an event for a while after its end");
+    let (late, change) = noted(&fresh, &in_ec2(100_000, false, 100_600), 100_600);
+    assert_eq!(change, Some(PlanChange::Announced));
+    assert!(is_waiting(&late, 100_600));
+}

@@ -469,3 +469,24 @@ async fn without_permission_to_ask_ec2_the_loss_of_an_announcement_is_logged() {
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_open_ten_minutes_after_its_start_drains_its_node_without_force() {
+    let stage = Stage::new(834);
+    let instances = stage.spot_group(2);
+    let start = stage.clock.now() + Duration::from_secs(60);
+    stage.world.aws.schedule(&instances[0], in_ec2(start, "degraded hardware"));
+    stage.pass(600).await;
+    let scene = Scene::led(stage, instances, &["--scheduled-event-interval", "1m"]).await;
+    scene.pod(0, "web", PodShape::default());
+    closed_budget(&scene);
+    scene.stage.pass(45).await;
+    assert!(planned(&scene).is_empty(), "EC2 may lag behind");
+    scene.stage.until(90, "it is drained", || scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.stage.pass(1200).await;
+    assert!(!scene.evictions("web").is_empty() && scene.deletes("web").is_empty());
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(start, "[Completed] done"));
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    scene.stage.until(100, "the node is put back", is_back).await;
+    scene.end().await;
+}
