@@ -167,7 +167,9 @@ impl Judge<'_> {
                     return self.is_only_tainted(page, event)
                         || self.story.cordoned_between(node, since.max(page.at), at.min(until));
                 }
-                if event.kind == Kind::Rebalance && self.outranks_recommendations(page) {
+                if event.kind == Kind::Rebalance
+                    && (self.outranks_recommendations(page) || is_repeated_at_once(page, event))
+                {
                     return true;
                 }
                 // Nothing is sooner than the end of the machine, and a notice that was read after
@@ -215,6 +217,19 @@ impl Judge<'_> {
             strongest < Response::Cordon && terms.response(event.kind.name()) <= strongest
         })
     }
+}
+
+/// The record holds a recommendation that is not a minute older than this one.
+fn is_repeated_at_once(page: &Page, event: &Event) -> bool {
+    const AT_ONCE: Duration = Duration::from_secs(60);
+    let Some(time) = event.time else { return false };
+    let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
+    let is_recent = |entry: &serde_json::Value| {
+        let recorded = entry["time"].as_str().and_then(|text| text.parse::<Moment>().ok());
+        entry["kind"] == Kind::Rebalance.name()
+            && recorded.is_some_and(|recorded| time < recorded + AT_ONCE)
+    };
+    all.is_some_and(|all| all.iter().any(is_recent))
 }
 
 /// Of two events of one hook of an instance. One without a token may be about any action.

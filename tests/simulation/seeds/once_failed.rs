@@ -295,4 +295,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_800_000_000_072, "a node that a person released was not put back"),
     (1_800_000_000_014, "a pod got less than its grace period"),
     (1_800_000_000_028, "a pod was deleted too early"),
+    (1_800_000_000_139, "a message was deleted before its intent was durable"),
 ];

@@ -65,6 +65,35 @@ async fn a_recommendation_that_is_deleted_without_a_record_that_asks_for_as_much
     breaks(&deleted(accepted + s(5), Some("--on=terminate-hook=ignore,rebalance=drain")), LOST);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_later_recommendation_that_is_deleted_and_not_recorded_is_seen_unless_it_comes_at_once() {
+    let mut evidence = reclaimed().await;
+    let (instance, _) = node_of(&evidence);
+    let first = accepted(&evidence);
+    let seconds = |at: Moment| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    edit_bodies(&mut evidence, |body| {
+        body["detail-type"] = json!("EC2 Instance Rebalance Recommendation");
+        body["time"] = json!(seconds(first));
+    });
+    edit_records(&mut evidence, |record| {
+        record["interruptions"][0]["kind"] = json!("rebalance");
+        record["interruptions"][0]["time"] = json!(seconds(first));
+    });
+    let deleted = |after: u64| {
+        let mut evidence = evidence.clone();
+        let at = first + s(after);
+        let body = json!({
+            "version": "0", "id": "one-more", "time": seconds(at), "source": "aws.ec2",
+            "detail-type": "EC2 Instance Rebalance Recommendation",
+            "detail": { "instance-id": instance },
+        });
+        send(&mut evidence, &body.to_string(), at, at + s(1));
+        judge(&evidence)
+    };
+    keeps(&deleted(50), LOST, "it is not recorded again within a minute");
+    breaks(&deleted(70), LOST);
+}
+
 /// What the last record of the only node said from then on.
 fn released(evidence: &Evidence) -> Moment {
     when(evidence, |f| {
