@@ -311,8 +311,11 @@ impl Judge<'_> {
     /// Some process has `--evict-after`, the drain goes on, and Sundown has removed no pod of the
     /// node in it before.
     fn evictions_wait(&self, node: &str, at: Moment) -> bool {
-        let before = |accepted: &Moment| *accepted <= at + SECOND;
-        let accepted = self.accepts(node).into_iter().filter(before).max();
+        let made_up = self.evidence.hands.iter().filter_map(|(at, name, what)| {
+            (name == node && *what == "record made up").then_some(*at)
+        });
+        let begun = self.accepts(node).into_iter().chain(made_up);
+        let accepted = begun.filter(|accepted| *accepted <= at + SECOND).max();
         let may_wait = !self.evidence.terms.each("--evict-after").is_empty();
         may_wait && accepted.is_some_and(|since| !self.has_removed(node, since, at))
     }

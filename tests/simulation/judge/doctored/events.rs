@@ -29,6 +29,30 @@ fn besides(evidence: &Evidence, change: impl Fn(&mut Event)) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_evictions_wait_is_true_only_from_the_accept_to_the_first_removal() {
+    let evidence = hooked().await;
+    let (_, node) = node_of(&evidence);
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    let at = |at: Moment, flag: Option<&str>, made_up: Option<Moment>| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.extend(flag.map(str::to_owned));
+        evidence.hands.extend(made_up.map(|at| (at, node.clone(), "record made up")));
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("EvictionsWait".to_owned(), "Normal".to_owned());
+            (e.first, e.last) = (at, at);
+        })
+    };
+    let (flag, accepted) = (Some("--evict-after=terminate-hook=1s"), accepted(&evidence));
+    keeps(&at(accepted, flag, None), UNTRUE, "it was just accepted");
+    breaks(&at(accepted, None, None), UNTRUE);
+    breaks(&at(accepted - s(5), flag, None), UNTRUE);
+    breaks(&at(evicted + s(5), flag, None), UNTRUE);
+    let later = evicted + s(3);
+    keeps(&at(later, flag, Some(later)), UNTRUE, "a person wrote a hook into the record");
+    breaks(&at(later, flag, Some(later + s(5))), UNTRUE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_of_what_did_not_happen_is_seen() {
     let evidence = reclaimed().await;
     for reason in [
