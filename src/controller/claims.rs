@@ -1,7 +1,9 @@
 //! Accepts an interruption, also if several Nodes claim its instance (`triage/claims.rs` decides
 //! what happens to each).
 
-use tracing::warn;
+use std::time::Duration;
+
+use tracing::{debug, warn};
 
 use super::{
     accept::{self, Accepted, Tries},
@@ -9,7 +11,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
-    domain::{Interruption, Moment, Node, NodeName},
+    domain::{Interruption, Moment, Node, NodeName, seconds},
     fleet::Input,
     record,
     triage::{self, OtherClaims},
@@ -17,6 +19,18 @@ use crate::{
 
 /// How many tries the PATCH that cordons a Node gets, after conflicts.
 const TRIES: usize = 5;
+/// How long EC2 may take to confirm the Node of a drain that has begun, and how old its answer may
+/// be.
+const ANSWERED_WITHIN: Duration = seconds(5);
+const MAX_AGE: Duration = seconds(300);
+
+/// When the drain of the Node begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DrainBegins {
+    Now,
+    /// When its scheduled change is near.
+    Later,
+}
 
 /// Accepts an interruption for its Node, and for every other Node that is drained with it. `None`:
 /// it failed for one of them and must be tried again.
@@ -30,7 +44,7 @@ pub(super) async fn accept(
 ) -> Option<Accepted> {
     let others = verdict.others.nodes();
     if !others.is_empty() {
-        warn_of(term, verdict);
+        warn_of(term, verdict, DrainBegins::Now);
     }
     if let OtherClaims::Drain(others) = &verdict.others {
         // Sent before the first record is written: the drain of one node may be over before that of
@@ -58,24 +72,30 @@ pub(super) async fn accept(
     accepted
 }
 
-pub(super) fn warn_of(term: &Term, verdict: &triage::Accept) {
+/// Reports which of several Nodes that claim an instance is drained.
+pub(super) fn warn_of(term: &Term, verdict: &triage::Accept, begins: DrainBegins) {
     let claimants: Vec<&NodeName> = verdict.others.nodes().iter().map(|node| &node.name).collect();
     let others: Vec<&str> = claimants.iter().map(|name| name.as_str()).collect();
     let names = others.join(", ");
     let (node, instance) = (&verdict.node.name, &verdict.instance);
-    let message = match verdict.others {
-        OtherClaims::Cordon(_) => {
-            format!(
-                "Several nodes claim instance {instance}. EC2 confirms {node}, which is drained. \
-                 Only cordoned: {names}."
-            )
+    let several = format!("Several nodes claim instance {instance}");
+    let message = match (&verdict.others, begins) {
+        (OtherClaims::Cordon(_), DrainBegins::Now) => {
+            format!("{several}. EC2 confirms {node}, which is drained. Only cordoned: {names}.")
         }
-        _ => format!(
-            "Several nodes claim instance {instance} and EC2 confirms none of them. All are \
-             drained: {node}, {names}."
+        (OtherClaims::Cordon(_), DrainBegins::Later) => format!(
+            "{several}. EC2 confirms {node}, which will be drained for a scheduled change. If EC2 \
+             still confirms it then, these will only be cordoned: {names}."
+        ),
+        (_, DrainBegins::Now) => {
+            format!("{several} and EC2 confirms none of them. All are drained: {node}, {names}.")
+        }
+        (_, DrainBegins::Later) => format!(
+            "{several} and EC2 confirms none of them. All will be drained for a scheduled change: \
+             {node}, {names}."
         ),
     };
-    if term.is_first_report(&format!("{instance} {node} {names}")) {
+    if term.is_first_report(&format!("{instance} {node} {names} {begins:?}")) {
         warn!(instance = %instance, node = %node, ?others, "{message}");
     }
     for name in claimants.into_iter().chain([node]) {
@@ -86,6 +106,36 @@ pub(super) fn warn_of(term: &Term, verdict: &triage::Accept) {
             reason,
             message: message.clone(),
         });
+    }
+}
+
+/// Cordons the other Nodes that claim the instance of an accepted scheduled change, if EC2 confirms
+/// the accepted Node. A failure is not retried: it only leaves them schedulable.
+pub(super) async fn cordon_others(term: &Term, verdict: &triage::Accept) {
+    let (shared, instance) = (&term.shared, &verdict.instance);
+    let nodes = shared.nodes.by_instance(instance);
+    if nodes.len() < 2 {
+        return;
+    }
+    let since = shared.clock.past_instant(shared.clock.now().minus(MAX_AGE));
+    let asking = shared.lookups.instances.get_since(instance, since);
+    let Ok(Ok((_, facts))) = tokio::time::timeout(ANSWERED_WITHIN, asking).await else {
+        debug!(
+            node = %verdict.node.name, %instance,
+            "Other nodes claim the instance, and EC2 does not confirm this one: they stay as they \
+             are."
+        );
+        return;
+    };
+    let others =
+        triage::others_of(&verdict.node, nodes, facts.as_deref(), |node| term.manages(node));
+    if others.nodes().is_empty() {
+        return;
+    }
+    let verdict = triage::Accept { others, ..verdict.clone() };
+    warn_of(term, &verdict, DrainBegins::Now);
+    for node in verdict.others.nodes() {
+        Box::pin(cordon(term, node)).await;
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tracing::{debug, info, warn};
 
 use super::{
-    accept::{self, Tries},
-    claims,
+    accept::{self, Accepted, Tries},
+    claims::{self, DrainBegins},
     context::Term,
     node_writer::{NodeWrite, patch_node},
 };
@@ -35,7 +35,7 @@ pub(super) enum NoteOutcome {
 }
 
 /// Writes the scheduled change into the annotation of its Node, and of every other Node that would
-/// be drained with it. Nodes that a drain would only cordon get no note. `None`: a Node is gone or
+/// be drained with it. Nodes that a drain only cordons get no note: [`begin`] finds them again. `None`: a Node is gone or
 /// belongs to another instance, so the message must be decided again.
 pub(super) async fn note(
     term: &Term,
@@ -43,7 +43,7 @@ pub(super) async fn note(
     verdict: &triage::Accept,
 ) -> Option<NoteOutcome> {
     if !verdict.others.nodes().is_empty() {
-        claims::warn_of(term, verdict);
+        claims::warn_of(term, verdict, DrainBegins::Later);
     }
     let mut outcome = note_on(term, interruption, &verdict.node).await;
     if let OtherClaims::Drain(others) = &verdict.others {
@@ -214,7 +214,10 @@ pub(super) async fn begin(term: Term, node: Arc<Node>, interruption: Interruptio
     };
     // Counts as happened now: the time since the announcement is not a delay of Sundown.
     let mut tries = Tries::default();
-    accept::accept(&term, &interruption, &verdict, now, None, &mut tries).await;
+    let accepted = accept::accept(&term, &interruption, &verdict, now, None, &mut tries).await;
+    if matches!(accepted, Some(Accepted::New | Accepted::Joined)) {
+        claims::cordon_others(&term, &verdict).await;
+    }
 }
 
 /// Sets the condition `MaintenancePlanned` of a Node. If that fails, the fleet orders it again.

@@ -72,6 +72,26 @@ pub(super) fn decide(
     Some(Claims { node, others, are_disputed })
 }
 
+/// What happens to the other Nodes that claim the instance of `node`, whose drain begins long after
+/// it was decided. Other Nodes that were to be drained with it have a drain of their own. So the
+/// others are only cordoned, if EC2 still confirms `node`, or else left alone.
+#[must_use]
+pub fn others_of(
+    node: &Node,
+    nodes: Vec<Arc<Node>>,
+    facts: Option<&InstanceFacts>,
+    may_drain: impl Fn(&Node) -> bool,
+) -> OtherClaims {
+    match decide(nodes, facts, may_drain) {
+        Some(Claims { node: confirmed, others: others @ OtherClaims::Cordon(_), .. })
+            if confirmed.uid == node.uid =>
+        {
+            others
+        }
+        _ => OtherClaims::None,
+    }
+}
+
 /// The Node that EC2 confirms: the only one with the instance's name, or else the only one that
 /// reports its private DNS name or its private address.
 fn confirmed(nodes: &[Arc<Node>], facts: &InstanceFacts) -> Option<Arc<Node>> {

@@ -37,6 +37,7 @@ mod table;
 mod turns;
 mod verdict;
 
+pub use claims::others_of;
 pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
 pub use knowledge::{
     GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge, LaunchAnswers,

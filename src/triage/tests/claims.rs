@@ -227,3 +227,24 @@ fn of_several_nodes_the_ready_one_comes_first_then_the_youngest() {
         assert_eq!(accepted(verdict(&spot(), &known, &policy())).0, expected);
     }
 }
+
+#[test]
+fn when_the_drain_of_a_node_begins_later_the_others_are_cordoned_only_if_ec2_still_confirms_it() {
+    let (own, other) = (node(DNS, Some(INSTANCE)), claimant("a"));
+    let others = |node: &Node, nodes: &[&Node], facts: Option<&InstanceFacts>| {
+        let nodes = nodes.iter().map(|&node| Arc::new(node.clone())).collect();
+        let others = others_of(node, nodes, facts, |node| !node.ignored());
+        others.nodes().iter().map(|node| node.name.to_string()).collect::<Vec<_>>()
+    };
+    let described = described();
+    let facts = Some(&described);
+    assert_eq!(others(&own, &[&other, &own], facts), ["a"]);
+    let none = Vec::<String>::new();
+    assert_eq!(others(&own, &[&own], facts), none, "no other Node claims it");
+    assert_eq!(others(&own, &[&other, &own], None), none, "EC2 does not answer");
+    assert_eq!(others(&other, &[&other, &own], facts), none, "EC2 confirms the other one");
+    let two = [&claimant("b"), &other];
+    assert_eq!(others(&other, &two, facts), none, "both have a drain of their own");
+    let silent = silent(other.clone());
+    assert_eq!(others(&own, &[&silent, &own], facts), none, "it may be left over");
+}

@@ -257,3 +257,30 @@ async fn a_scheduled_change_is_noted_and_drained_on_every_node_that_claims_its_i
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_node_that_claims_the_instance_of_a_scheduled_change_is_cordoned_when_its_drain_begins()
+ {
+    let logs = Logs::keep();
+    let stage = Stage::new(1216);
+    let id = stage.group(1, 300).remove(0);
+    let own = stage.world.node_of(&id).unwrap();
+    stage.world.kube.add_node(&NodeSpec::named("rogue").instance(id.clone()));
+    let sundown = stage.settled(&["--scheduled-lead", "5m"]).await;
+    let start = stage.clock.now() + Duration::from_secs(400);
+    stage.world.aws.health(&HealthNotice::retirement([id], start));
+    stage.until(20, "the message is deleted", || stage.in_queue() == 0).await;
+    assert!(warnings(&stage)[0].contains("these will only be cordoned: rogue."));
+    stage.pass(60).await;
+    assert!(!is_cordoned(&stage, &own) && !is_cordoned(&stage, "rogue"), "its time has not come");
+    stage.until(60, "its drain begins", || is_cordoned(&stage, &own)).await;
+    stage.until(3, "the other one is cordoned", || is_cordoned(&stage, "rogue")).await;
+    let rogue = stage.world.kube.object("nodes", "", "rogue").unwrap();
+    assert!(!rogue.to_string().contains("sundown.dev/"), "and nothing else: {rogue}");
+    assert_eq!(logs.with(&["WARN", "Only cordoned: rogue."]).len(), 1);
+    sundown.stop().await;
+    stage.end_except(
+        &[judge::Rule::Restored],
+        "a Node that only claims the instance stays cordoned",
+    );
+}

@@ -296,6 +296,9 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_800_000_000_014, "a pod got less than its grace period"),
     (1_800_000_000_028, "a pod was deleted too early"),
     (1_800_000_000_139, "a message was deleted before its intent was durable"),
+    (1_800_000_000_154, "another Node that claims the instance was not cordoned"),
     (1_800_000_000_179, "an Event was not true"),
     (1_800_000_000_209, "an Event was not true"),
+    (1_800_000_000_215, "another Node that claims the instance was not cordoned"),
+    (1_801_000_000_069, "another Node that claims the instance was not cordoned"),
 ];
