@@ -42,7 +42,7 @@ async fn a_node_that_is_drained_as_impaired_while_its_instance_is_well_is_seen()
     breaks(&judge_any(&well, &[]), NO_CAUSE);
     breaks(&judge(&well), NO_REASON);
     let mut soon = evidence.clone();
-    soon.check_changes[0].at = evidence.check_changes[0].at + s(90);
+    soon.check_changes[0].at = accepted(&evidence) - s(570);
     breaks(&judge(&soon), NO_CAUSE);
     let mut ignored = evidence.clone();
     ignored.terms.flags[0].1.retain(|flag| !flag.starts_with("--on"));
