@@ -52,7 +52,10 @@ pub fn triage(
         Cause::ScheduledChange(notice) if notice.action() == ChangeAction::Report => {
             case.not_acted_on(Reason::Reported)
         }
-        Cause::Rebalance if known.age(now) > policy.rebalance_ttl => policy.dispose(Reason::Stale),
+        // In another cluster a recommendation may count for longer.
+        Cause::Rebalance if known.age(now) > policy.rebalance_ttl => {
+            case.not_acted_on(Reason::Stale)
+        }
         Cause::Launch(action) => case.launch_hook(action),
         // The index may show the Node soon, and the Node may have to be put back.
         Cause::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
@@ -207,8 +210,8 @@ impl Case<'_> {
     }
 
     // Interruptions that `--on` ignores, and those on which Sundown does not act: scheduled changes
-    // that are only reported,
-    // instances that leave a warm pool, and launch hooks that nothing shows to be Sundown's.
+    // that are only reported, recommendations that are too old, instances that leave a warm pool, and
+    // launch hooks that nothing shows to be Sundown's.
     fn not_acted_on(&self, reason: Reason) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
         if others_may_act { Verdict::GiveBack(reason) } else { Verdict::Delete(reason) }

@@ -45,6 +45,7 @@ impl Decision {
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
         self.count(outcome);
         let is_stale = reason == Reason::Stale
+            && end == MessageEnd::Deleted
             && !self.known.is_found_by_sweep
             && self.source != Source::ImpairedSweep;
         let (instance, kind, reason) =

@@ -270,7 +270,7 @@ impl Model<'_> {
         let is_undecided = claim == HookClaim::Undecided;
         match &self.i.cause {
             Cause::Rebalance if self.known.age(self.now) > self.flags.policy.rebalance_ttl => {
-                self.dropped(Reason::Stale)
+                self.not_acted_on(node, Reason::Stale)
             }
             Cause::StateChange(InstanceState::Running | InstanceState::Pending) => {
                 self.dropped(Reason::Irrelevant)

@@ -63,6 +63,15 @@ fn a_recommendation_older_than_its_time_is_stale_and_aws_is_not_asked() {
 }
 
 #[test]
+fn a_stale_recommendation_about_an_instance_without_a_node_stays_on_a_shared_queue() {
+    let policy = Policy { rebalance_ttl: seconds(600), ..shared(policy()) };
+    let without_node = Knowledge { nodes: Vec::new(), ..aged(601) };
+    let expected = Verdict::GiveBack(Reason::Stale);
+    assert_eq!(verdict(&rebalance(), &without_node, &policy), expected);
+    assert_eq!(verdict(&rebalance(), &aged(601), &policy), Verdict::Delete(Reason::Stale));
+}
+
+#[test]
 fn a_recommendation_about_an_instance_of_another_cluster_is_not_acted_on() {
     let known =
         Knowledge { instance: answer(Some(facts(InstanceState::Running, theirs()))), ..fresh() };

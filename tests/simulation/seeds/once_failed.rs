@@ -301,4 +301,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_800_000_000_209, "an Event was not true"),
     (1_800_000_000_215, "another Node that claims the instance was not cordoned"),
     (1_801_000_000_069, "another Node that claims the instance was not cordoned"),
+    (1_801_000_000_080, "a message for another cluster was deleted"),
 ];
