@@ -82,13 +82,14 @@ impl<'a> Judge<'a> {
         judged
     }
 
-    /// When it was written down, or its message deleted. A message that stays for others is settled
-    /// when a process receives it and it asks for nothing here.
+    /// When it was written down, or its message deleted. A message that stays for others, or for
+    /// another of its instances, is settled when a process receives it and it asks for nothing here.
     fn settled(&self, notice: &Notice) -> Option<Moment> {
         let event = &notice.event;
         let written = self.story.first_told(&event.instance, &event.id, event.hook.as_ref());
         let read = notice.deliveries.iter().map(|d| d.at);
-        let read = read.filter(|at| self.stays_for_others(notice) && self.is_settled(notice, *at));
+        let stays = |at| self.stays_for_others(notice) || self.stays_for_another(notice, at);
+        let read = read.filter(|at| stays(*at) && self.is_settled(notice, *at));
         written.into_iter().chain(notice.deleted).chain(read).min()
     }
 
@@ -99,10 +100,20 @@ impl<'a> Judge<'a> {
             let group = self.evidence.groups.get(&other.event.instance);
             group.and_then(|group| self.belongs(group)) != Some(Belongs::Us)
         };
-        let is_beside =
-            |other: &&Notice| other.event.id == notice.event.id && other.sent == notice.sent;
-        self.evidence.terms.is_set("--shared-queue")
-            && self.story.notices.iter().filter(is_beside).any(is_of_others)
+        self.evidence.terms.is_set("--shared-queue") && self.beside(notice).any(is_of_others)
+    }
+
+    /// Its message is also about another instance, for which it is neither written down then nor
+    /// asks for nothing. Whether that is in time is judged with that instance.
+    fn stays_for_another(&self, notice: &Notice, at: Moment) -> bool {
+        let mut others = self.beside(notice).filter(|o| o.event.instance != notice.event.instance);
+        others.any(|other| !self.is_settled(other, at))
+    }
+
+    /// What its message says, about each instance.
+    fn beside<'s>(&'s self, notice: &'s Notice) -> impl Iterator<Item = &'s Notice> {
+        let all = self.story.notices.iter();
+        all.filter(|other| other.event.id == notice.event.id && other.sent == notice.sent)
     }
 
     /// From when on a process had room for its message: when it first received it, if a process was

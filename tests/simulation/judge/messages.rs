@@ -179,8 +179,11 @@ impl Judge<'_> {
                 {
                     return true;
                 }
+                // A recommendation has no end.
+                let ending: Vec<_> =
+                    page.recorded.iter().filter(|t| t.kind != "rebalance").cloned().collect();
                 self.story
-                    .deadlines_of(&event.instance, &page.recorded, at)
+                    .deadlines_of(&event.instance, &ending, at)
                     .iter()
                     .any(|d| d.at <= notice.deadline(&self.evidence.terms) + SLACK)
             })

@@ -300,6 +300,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_800_000_000_179, "an Event was not true"),
     (1_800_000_000_209, "an Event was not true"),
     (1_800_000_000_215, "another Node that claims the instance was not cordoned"),
+    (1_801_000_000_055, "an interruption was not accepted in time"),
     (1_801_000_000_069, "another Node that claims the instance was not cordoned"),
     (1_801_000_000_080, "a message for another cluster was deleted"),
 ];

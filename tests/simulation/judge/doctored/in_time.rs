@@ -357,7 +357,7 @@ async fn a_question_that_fails_excuses_until_its_process_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_warning_that_stays_on_a_shared_queue_for_others_may_be_a_repeat() {
+async fn a_warning_that_stays_for_another_instance_may_be_a_repeat() {
     const BLOCK: &str = "cr-1234567890abcdef0";
     let mut evidence = reclaimed().await;
     let (instance, _) = node_of(&evidence);
@@ -366,7 +366,7 @@ async fn a_warning_that_stays_on_a_shared_queue_for_others_may_be_a_repeat() {
     evidence.groups.insert("i-own".to_owned(), own);
     evidence.terms.groups.insert("other".to_owned(), Belongs::OtherCluster);
     let at = accepted(&evidence) + s(5);
-    let with = |others: &[&str], minutes: u64, flag: &str| {
+    let with = |evidence: &Evidence, others: &[&str], minutes: u64, flag: &str| {
         let mut evidence = evidence.clone();
         let time = |at: Moment| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let body = json!({
@@ -384,9 +384,27 @@ async fn a_warning_that_stays_on_a_shared_queue_for_others_may_be_a_repeat() {
         judge(&evidence)
     };
     let late = format!("capacity-block of {instance} {LATE}");
-    keeps(&with(&["i-other"], 10, "--shared-queue"), &late, "its node is drained until sooner");
-    breaks(&with(&["i-other"], 1, "--shared-queue"), &late);
-    breaks(&with(&["i-other"], 10, "--verbose"), &late);
-    breaks(&with(&["i-own"], 10, "--shared-queue"), &late);
-    breaks(&with(&[], 10, "--shared-queue"), &late);
+    keeps(
+        &with(&evidence, &["i-other"], 10, "--shared-queue"),
+        &late,
+        "its node is drained until sooner",
+    );
+    breaks(&with(&evidence, &["i-other"], 1, "--shared-queue"), &late);
+    breaks(&with(&evidence, &["i-other"], 10, "--verbose"), &late);
+    breaks(&with(&evidence, &["i-own"], 10, "--shared-queue"), &late);
+    breaks(&with(&evidence, &[], 10, "--shared-queue"), &late);
+    // The other instance has a Node, on which the warning is not written down.
+    let page = Fact::Annotated {
+        node: "own".to_owned(),
+        provider_id: "aws:///eu-west-1a/i-own".to_owned(),
+        annotations: std::collections::BTreeMap::new(),
+    };
+    let begun = evidence.begun;
+    insert(&mut evidence, begun, "<test>", page);
+    evidence.nodes.insert("i-own".to_owned(), "own".to_owned());
+    let with_node = |others: &[&str], minutes| with(&evidence, others, minutes, "--verbose");
+    keeps(&with_node(&["i-own"], 10), &late, "its node is drained until sooner");
+    breaks(&with_node(&["i-own"], 10), &format!("capacity-block of i-own {LATE}"));
+    breaks(&with_node(&["i-own"], 1), &late);
+    breaks(&with_node(&[], 10), &late);
 }

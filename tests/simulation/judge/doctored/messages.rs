@@ -66,7 +66,8 @@ async fn a_recommendation_that_is_deleted_without_a_record_that_asks_for_as_much
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_recommendation_that_is_deleted_and_not_recorded_is_seen_unless_it_comes_at_once() {
+async fn what_follows_a_recommendation_and_is_deleted_and_not_recorded_is_seen_unless_it_is_another_one_at_once()
+ {
     let mut evidence = reclaimed().await;
     let (instance, _) = node_of(&evidence);
     let first = accepted(&evidence);
@@ -92,6 +93,10 @@ async fn a_later_recommendation_that_is_deleted_and_not_recorded_is_seen_unless_
     };
     keeps(&deleted(50), LOST, "it is not recorded again within a minute");
     breaks(&deleted(70), LOST);
+    // A recommendation has no end, so whatever has one is sooner.
+    evidence.terms.drain_timeout = 60;
+    notice(&mut evidence, 1, first + s(50));
+    breaks(&judge(&evidence), LOST);
 }
 
 /// What the last record of the only node said from then on.
