@@ -10,7 +10,7 @@ use serde_json::Value;
 use sundown::{
     domain::Moment,
     sim::{
-        aws::{Call, CheckChange, Delivery, Outcome},
+        aws::{Call, CheckChange, Delivery, Outcome, State},
         kube::{Entry, Fact, NodeState},
     },
 };
@@ -122,6 +122,8 @@ struct Ward<'a> {
     nodes: BTreeMap<&'a str, (&'a NodeState, Option<Moment>, bool)>,
     /// The instances whose checks fail, and since when.
     failing: BTreeMap<&'a str, Moment>,
+    /// The instances that do not run any more: EC2 shows no checks of theirs.
+    ended: BTreeSet<&'a str>,
 }
 
 impl<'a> Ward<'a> {
@@ -150,7 +152,15 @@ impl<'a> Ward<'a> {
                 failing.remove(instance.as_str());
             }
         }
-        Self { nodes, failing }
+        let mut ended = BTreeSet::new();
+        for change in evidence.changes.iter().filter(|change| change.at <= at) {
+            if matches!(change.state, State::Pending | State::Running) {
+                ended.remove(change.id.as_str());
+            } else {
+                ended.insert(change.id.as_str());
+            }
+        }
+        Self { nodes, failing, ended }
     }
 
     fn sick_since(&self, node: &str, instance: &str) -> Option<Moment> {
@@ -166,7 +176,8 @@ impl<'a> Ward<'a> {
             let held = record(state).map(|r| r["interruptions"].clone()).unwrap_or_default();
             let goes = taint(state).is_some()
                 && held.as_array().is_some_and(|all| all.iter().any(|i| i["kind"] != NAME));
-            let fails = self.failing.contains_key(super::nodes::instance(state));
+            let id = super::nodes::instance(state);
+            let fails = self.failing.contains_key(id) && !self.ended.contains(id);
             !goes && (since.is_some() || fails)
         };
         let sick = self.nodes.values().filter(is_sick).count();

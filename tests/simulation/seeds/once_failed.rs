@@ -303,4 +303,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_801_000_000_055, "an interruption was not accepted in time"),
     (1_801_000_000_069, "another Node that claims the instance was not cordoned"),
     (1_801_000_000_080, "a message for another cluster was deleted"),
+    (1_801_000_000_181, "a sick instance had no cause"),
+    (1_802_000_000_061, "a sick instance had no cause"),
 ];

@@ -1,6 +1,6 @@
 //! Nodes that are drained as impaired although their instances are well, or most others are not.
 
-use sundown::sim::aws::Check;
+use sundown::sim::aws::{Check, InstanceChange, State};
 
 use super::*;
 
@@ -54,12 +54,18 @@ async fn a_node_that_is_drained_as_impaired_while_others_look_sick_too_is_seen()
     let evidence = impaired(false).await;
     let mut elsewhere = evidence.clone();
     let others: Vec<String> = evidence.nodes.keys().take(4).cloned().collect();
-    for instance in others {
+    for instance in others.clone() {
         let (at, fails) = (evidence.check_changes[0].at, true);
         elsewhere.check_changes.push(sundown::sim::aws::CheckChange { at, instance, fails });
     }
     breaks(&judge(&elsewhere), NO_CAUSE);
     breaks(&judge(&elsewhere), NO_REASON);
+    // EC2 shows no checks of instances that have ended.
+    let sick = evidence.check_changes[0].instance.clone();
+    let at = evidence.check_changes[0].at;
+    let ended = others.into_iter().filter(|instance| *instance != sick);
+    elsewhere.changes.extend(ended.map(|id| InstanceChange { at, id, state: State::ShuttingDown }));
+    keeps(&judge(&elsewhere), NO_CAUSE, "the others are going");
 }
 
 #[tokio::test(start_paused = true)]
