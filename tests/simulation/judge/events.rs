@@ -308,8 +308,8 @@ impl Judge<'_> {
         fact <= event + SECOND && self.longest_clear(scope, fact, event.max(fact)) <= LATE
     }
 
-    /// Some process has `--evict-after`, the drain goes on, and Sundown has removed no pod of the
-    /// node in it before.
+    /// Some process has `--evict-after`, the drain goes on, and the process that leads has removed no
+    /// pod of the node in it before: a new leader waits once more for a replacement.
     fn evictions_wait(&self, node: &str, at: Moment) -> bool {
         let made_up = self.evidence.hands.iter().filter_map(|(at, name, what)| {
             (name == node && *what == "record made up").then_some(*at)
@@ -317,7 +317,10 @@ impl Judge<'_> {
         let begun = self.accepts(node).into_iter().chain(made_up);
         let accepted = begun.filter(|accepted| *accepted <= at + SECOND).max();
         let may_wait = !self.evidence.terms.each("--evict-after").is_empty();
-        may_wait && accepted.is_some_and(|since| !self.has_removed(node, since, at))
+        let leads = self.leaders.at(at + SECOND).map(|holder| holder.at);
+        let has_removed =
+            |since: Moment| self.has_removed(node, leads.map_or(since, |at| at.max(since)), at);
+        may_wait && accepted.is_some_and(|since| !has_removed(since))
     }
 
     /// Sundown has removed a pod of this node between these moments.

@@ -305,4 +305,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_801_000_000_080, "a message for another cluster was deleted"),
     (1_801_000_000_181, "a sick instance had no cause"),
     (1_802_000_000_061, "a sick instance had no cause"),
+    (1_802_000_000_037, "an Event was not true"),
 ];

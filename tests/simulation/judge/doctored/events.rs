@@ -50,6 +50,18 @@ async fn an_event_that_evictions_wait_is_true_only_from_the_accept_to_the_first_
     let later = evicted + s(3);
     keeps(&at(later, flag, Some(later)), UNTRUE, "a person wrote a hook into the record");
     breaks(&at(later, flag, Some(later + s(5))), UNTRUE);
+    let mut taken_over = evidence.clone();
+    let (lease, holder) = ("sundown".to_owned(), "sundown_another".to_owned());
+    insert(&mut taken_over, later, "sundown-1", Fact::LeaseHeld { lease, holder });
+    taken_over.terms.flags[0].1.extend(flag.map(str::to_owned));
+    let after = |at: Moment| {
+        besides(&taken_over, |e| {
+            (e.reason, e.severity) = ("EvictionsWait".to_owned(), "Normal".to_owned());
+            (e.first, e.last) = (at, at);
+        })
+    };
+    keeps(&after(later + s(1)), UNTRUE, "a new leader waits once more");
+    breaks(&after(later - s(2)), UNTRUE);
 }
 
 #[tokio::test(start_paused = true)]
