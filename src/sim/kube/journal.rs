@@ -172,12 +172,25 @@ pub struct NodeState {
     pub unschedulable: bool,
     /// The status of its condition `Ready`.
     pub ready: String,
+    /// Its condition `MaintenancePlanned`.
+    pub maintenance: Option<ConditionState>,
     /// Its taints: key, value, effect.
     pub taints: BTreeSet<(String, String, String)>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// What a condition of a Node shows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConditionState {
+    /// `status`: `True`, `False` or `Unknown`.
+    pub status: String,
+    /// `reason`.
+    pub reason: String,
+    /// `message`.
+    pub message: String,
 }
 
 /// The record itself; requests and entries are kept only while it is `on`.

@@ -49,7 +49,7 @@ mod workloads;
 pub use build::{BudgetSpec, NodeSpec, PodShape, PodSpec, PodState, PodView, Workload};
 pub use control::EmbeddedKube;
 pub use faults::{Away, EvictionReview, EvictionVerdict, Fault, Match, Rule, RuleId};
-pub use journal::{Entry, Fact, NodeState, PodRef, Request};
+pub use journal::{ConditionState, Entry, Fact, NodeState, PodRef, Request};
 pub use options::{Expired, Options, Timing};
 pub use server::{KubeService, ResponseBody};
 

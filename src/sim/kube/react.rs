@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     agenda::Task,
-    journal::{Entry, Fact, NodeState},
+    journal::{ConditionState, Entry, Fact, NodeState},
     json::Look,
     machine::Machine,
     object::{Key, Object, labels},
@@ -259,6 +259,12 @@ fn node_state(node: &Object) -> NodeState {
     let value = &node.value;
     let taint =
         |taint: &Value| ["key", "value", "effect"].map(|field| taint.text(field).to_owned()).into();
+    let shown = |condition: &Value| ConditionState {
+        status: condition.text("status").to_owned(),
+        reason: condition.text("reason").to_owned(),
+        message: condition.text("message").to_owned(),
+    };
+    let conditions = value.items("status.conditions");
     NodeState {
         name: node.key().name.clone(),
         uid: node.uid().to_owned(),
@@ -266,6 +272,7 @@ fn node_state(node: &Object) -> NodeState {
         boot_id: value.text("status.nodeInfo.bootID").to_owned(),
         unschedulable: value.at("spec.unschedulable").as_bool() == Some(true),
         ready: value.condition("Ready").to_owned(),
+        maintenance: conditions.iter().find(|c| c.text("type") == "MaintenancePlanned").map(shown),
         taints: value.items("spec.taints").iter().map(taint).collect(),
         labels: node.labels().clone(),
         annotations: labels(value, "metadata.annotations"),

@@ -22,6 +22,7 @@ pub const SEE_NODES: Needs = &["watch nodes", "list nodes", "get nodes"];
 /// To know Nodes that the process has not seen before.
 pub const LIST_NODES: Needs = &["list nodes"];
 pub const WRITE_NODES: Needs = &["patch nodes", "get nodes"];
+pub const WRITE_CONDITIONS: Needs = &["patch nodes/status"];
 /// To know what runs on a node.
 pub const SEE_PODS: Needs = &["watch pods", "list pods", "get daemonsets", "list daemonsets"];
 /// To know what budgets allow.
@@ -211,7 +212,9 @@ impl Judge<'_> {
         match fault.what.as_str() {
             "autoscaling:RecordLifecycleActionHeartbeat"
             | "autoscaling:CompleteLifecycleAction" => fault.object.ends_with(instance),
-            what if what.ends_with(" nodes") => fault.object == node,
+            what if what.ends_with(" nodes") || what.ends_with(" nodes/status") => {
+                fault.object == node
+            }
             what if what.contains(" pods") => {
                 let pods = self.story.pods.values().filter(|life| life.pod.node == node);
                 pods.into_iter()

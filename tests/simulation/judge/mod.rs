@@ -7,6 +7,7 @@ mod budgets;
 mod causes;
 mod changes;
 mod clocks;
+mod condition;
 mod confirmed;
 mod cordoned;
 mod deployment;
@@ -342,6 +343,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.without_node();
     judge.causes();
     judge.changes();
+    judge.condition();
     judge.handed_over();
     judge.written_facts();
     judge.in_time();
@@ -353,7 +355,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
 }
 
 /// Judges a run by the rules that hold in every world, except those in `except`. Returns what was
-/// broken, in words. Budgets, limits, cordons, kinds of Events, the result of completions and pods
+/// broken, in words. Budgets, limits, cordons, the condition `MaintenancePlanned`, kinds of Events, the result of completions and pods
 /// that are left alone are always judged.
 pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     type Judging = fn(&mut Judge<'_>);
@@ -393,6 +395,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     judge.budgets();
     judge.limits();
     judge.cordoned();
+    judge.condition();
     for (_, rule) in all.iter().filter(|(rule, _)| !except.contains(rule)) {
         rule(&mut judge);
     }

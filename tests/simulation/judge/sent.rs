@@ -160,9 +160,13 @@ impl Change {
 
     /// It takes the instance away or reboots it: not what only touches the network.
     pub fn takes_instance(&self) -> bool {
-        let has = |parts: &[&str]| parts.iter().any(|part| self.code.contains(part));
-        self.is_of_ec2
-            && !has(&["NETWORK"])
+        self.is_of_ec2 && Self::takes(&self.code)
+    }
+
+    /// What has this code takes the instance away or reboots it.
+    pub fn takes(code: &str) -> bool {
+        let has = |parts: &[&str]| parts.iter().any(|part| code.contains(part));
+        !has(&["NETWORK"])
             && has(&[
                 "RETIREMENT",
                 "REBOOT",

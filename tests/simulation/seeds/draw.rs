@@ -8,7 +8,7 @@ use sundown::sim::{
 };
 
 use super::{
-    eighth, fifth, fourth,
+    eighth, fifth, fourth, ninth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
     second, seventh, sixth, third,
 };
@@ -99,6 +99,9 @@ impl Plan {
         }
         if seed >= eighth::FIRST {
             eighth::draw(&mut plan);
+        }
+        if seed >= ninth::FIRST {
+            ninth::draw(&mut plan);
         }
         plan
     }

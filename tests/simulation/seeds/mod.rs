@@ -15,6 +15,7 @@ mod faults;
 mod fifth;
 mod fourth;
 pub mod kill;
+mod ninth;
 #[cfg(test)]
 mod once_failed;
 mod people;

@@ -1,7 +1,10 @@
 //! Scheduled changes.
 
 use serde_json::{Value, json};
-use sundown::sim::aws::HealthNotice;
+use sundown::sim::{
+    aws::HealthNotice,
+    kube::{ConditionState, NodeState},
+};
 
 use super::*;
 
@@ -44,7 +47,22 @@ fn doctored(evidence: &Evidence, change: impl FnOnce(&mut Evidence)) -> Vec<Stri
     judge(&evidence)
 }
 
-fn edit_nodes(evidence: &mut Evidence, edit: impl Fn(&mut sundown::sim::kube::NodeState)) {
+/// Changes what each write left of a Node.
+fn edit_states(evidence: &mut Evidence, edit: impl Fn(&mut NodeState)) {
+    edit_states_before(evidence, Moment::MAX, edit);
+}
+
+fn edit_states_before(evidence: &mut Evidence, end: Moment, edit: impl Fn(&mut NodeState)) {
+    for entry in evidence.entries.iter_mut().filter(|entry| entry.at < end) {
+        if let Fact::NodeChanged(state) = &mut entry.fact {
+            let mut node = (**state).clone();
+            edit(&mut node);
+            *state = node.into();
+        }
+    }
+}
+
+fn edit_nodes(evidence: &mut Evidence, edit: impl Fn(&mut NodeState)) {
     for entry in &mut evidence.entries {
         match &mut entry.fact {
             Fact::NodeChanged(state) => {
@@ -112,4 +130,85 @@ async fn an_event_of_a_cancellation_or_a_move_that_never_was_is_seen() {
     let (canceled_reason, moved_reason) = ("ScheduledChangeCanceled", "ScheduledChangeMoved");
     breaks(&renamed(&canceled, canceled_reason, moved_reason), moved_reason);
     breaks(&renamed(&moved, moved_reason, canceled_reason), canceled_reason);
+}
+
+/// A retirement was announced with `--maintenance-condition`, canceled after a minute, and announced
+/// for another time.
+async fn shown() -> Evidence {
+    let stage = Stage::new(34);
+    let instance = stage.spot_group(1).remove(0);
+    let sundown = led(&stage, &["--scheduled-lead", "1m", "--maintenance-condition"]).await;
+    let notice = HealthNotice::retirement([instance.clone()], stage.clock.now() + s(900));
+    stage.world.aws.health(&notice);
+    stage.pass(60).await;
+    stage.world.aws.health(&closed(&notice));
+    stage.pass(60).await;
+    let start = stage.clock.now() + s(200);
+    let again = HealthNotice { event: "again".to_owned(), start, ..notice };
+    stage.world.aws.health(&again);
+    stage.pass(300).await;
+    ended(stage, sundown).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_does_not_show_an_announced_change_or_shows_another_one_is_seen() {
+    const LATE: &str = "MaintenancePlanned was not right";
+    let evidence = shown().await;
+    let is_shown = |state: &NodeState| state.maintenance.is_some();
+    let when_shown = when(&evidence, |f| matches!(f, Fact::NodeChanged(s) if is_shown(s)));
+    let edit = |e: &mut Evidence, edit: &dyn Fn(&mut ConditionState)| {
+        edit_states(e, |node| node.maintenance.iter_mut().for_each(edit));
+    };
+    let without = |e: &mut Evidence| edit_states(e, |node| node.maintenance = None);
+    breaks(&doctored(&evidence, without), LATE);
+    let always = |e: &mut Evidence| {
+        edit(e, &|c| {
+            c.status = "True".to_owned();
+            c.message.push_str(PLANNED);
+        });
+    };
+    breaks(&doctored(&evidence, always), LATE);
+    let failing = |e: &mut Evidence| {
+        without(e);
+        let (begun, ended) = (e.begun, e.ended);
+        fault(e, "patch nodes/status", begun, ended);
+    };
+    keeps(&doctored(&evidence, failing), LATE, "no condition could be written");
+    let ignored = |e: &mut Evidence| {
+        without(e);
+        e.terms.flags[0].1.push("--on=scheduled-change=ignore".to_owned());
+    };
+    keeps(&doctored(&evidence, ignored), LATE, "nobody asked for it");
+    let by_another = |e: &mut Evidence| {
+        edit(e, &|c| {
+            (c.status, c.message) = ("True".to_owned(), "another one".to_owned());
+        });
+    };
+    keeps(&doctored(&evidence, by_another), LATE, "another writer has set it");
+    let other = |e: &mut Evidence| edit(e, &|c| c.message = c.message.replace("event/", "x/"));
+    breaks(&doctored(&evidence, other), "shows a change that AWS has not announced");
+    let unasked = |e: &mut Evidence| {
+        e.terms.flags[0].1.retain(|flag| flag != "--maintenance-condition");
+    };
+    breaks(&doctored(&evidence, unasked), "without --maintenance-condition");
+    let unready = |e: &mut Evidence| {
+        for entry in e.entries.iter_mut().filter(|entry| entry.at == when_shown) {
+            if let Fact::NodeChanged(state) = &mut entry.fact {
+                let node = NodeState { ready: "False".to_owned(), ..(**state).clone() };
+                *state = node.into();
+            }
+        }
+    };
+    breaks(&doctored(&evidence, unready), "its condition Ready was changed");
+    // Another writer had set it before.
+    let foreign = |e: &mut Evidence| {
+        edit_states_before(e, when_shown, |node| {
+            node.maintenance = Some(ConditionState {
+                status: "True".to_owned(),
+                reason: String::new(),
+                message: "by another".to_owned(),
+            });
+        });
+    };
+    breaks(&doctored(&evidence, foreign), "of another writer was changed");
 }
