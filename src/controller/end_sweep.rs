@@ -11,7 +11,7 @@ use crate::{
     aws::AwsError,
     domain::{InstanceId, InstanceState, Interruption, Kind, Moment, Node, NodeName, seconds},
     record,
-    triage::{RoundFailure, Rounds, Turns, sweep::FIRST_CHECK_AFTER},
+    triage::{RoundFailure, RoundRobin, Rounds, sweep::FIRST_CHECK_AFTER},
 };
 
 /// How long the accept of what EC2 has shown lasts at most. The next round finds the others again.
@@ -27,10 +27,10 @@ pub(super) async fn run(term: Arc<Term>) {
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
     let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
-    let mut turns = Turns::default();
+    let mut order = RoundRobin::default();
     loop {
         clock.sleep_until(rounds.next()).await;
-        let result = round(&term, &mut turns).await.map_err(|error| failed(&term, &error));
+        let result = round(&term, &mut order).await.map_err(|error| failed(&term, &error));
         if rounds.ended(clock.now(), result, random.fraction()) {
             warn!(
                 "EC2 has not answered three times in a row whether it shuts instances down: if \
@@ -43,15 +43,18 @@ pub(super) async fn run(term: Arc<Term>) {
 
 /// Asks EC2 about the Nodes that are not Ready, and once more a little later about those whose
 /// instances end: their event may be under way.
-async fn round(term: &Arc<Term>, turns: &mut Turns<NodeName>) -> Result<(), AwsError> {
-    let (asked, _) = turns.next(silent_nodes(term), record::MAX_ASKED, |node| node.name.clone());
-    if ending(term, &asked).await?.is_empty() {
+async fn round(term: &Arc<Term>, order: &mut RoundRobin<NodeName>) -> Result<(), AwsError> {
+    let (asked, _) = order.next(silent_nodes(term), record::MAX_ASKED, |node| node.name.clone());
+    let first = ending(term, &asked).await?;
+    if first.is_empty() {
         return Ok(());
     }
     let clock = term.shared.clock;
     clock.sleep_until(clock.now().plus(FIRST_CHECK_AFTER)).await;
     let now = clock.now();
-    let found = ending(term, &silent_nodes(term)).await?;
+    let mut again = silent_nodes(term);
+    again.retain(|node| first.iter().any(|(found, ..)| found.uid == node.uid));
+    let found = ending(term, &again).await?;
     join_all(found.into_iter().map(|found| accept(term, found, now))).await;
     Ok(())
 }

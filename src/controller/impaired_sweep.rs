@@ -16,7 +16,7 @@ use crate::{
     domain::{InstanceId, Kind, Moment, Node, NodeName, Response},
     record,
     triage::{
-        RoundFailure, Rounds, Turns,
+        RoundFailure, RoundRobin, Rounds,
         impaired::{
             AwsView, Choice, Decision, FailingChecks, LastHour, MAX_ASKED, NodeHistory, Phase,
             Rules, ScannedNode, Scene, Step, Suspect, SuspectsToAsk, WaitReason, block_reason,
@@ -26,26 +26,24 @@ use crate::{
 };
 
 /// Runs until the end of the term. A dry run does not start it. Without `--on impaired` it only
-/// follows nodes that were drained before that was switched off, and ends at once if there are none.
+/// follows nodes that were drained before that was switched off, and asks AWS only about those.
 pub(super) async fn run(term: Arc<Term>) {
     let config = term.shared.config.drain.impaired;
     term.shared.nodes.synced().await;
-    let nodes = || Snapshot::new(&term, term.shared.nodes.all()).nodes;
-    if config.is_none() && !nodes().iter().any(needs_follow_up) {
-        return;
-    }
     let Some(interval) = term.shared.config.ours.sweep_interval else {
         return report::never_put_back(&term);
     };
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
-    let mut rounds = Rounds::new(clock.now(), interval, random.fraction());
+    // Without a call there is nothing to spread.
+    let fraction = || if config.is_some() { random.fraction() } else { 0.0 };
+    let mut rounds = Rounds::new(clock.now(), interval, fraction());
     let mut sweep = ImpairedSweep {
         term,
         config,
         history: NodeHistory::default(),
         checks: FailingChecks::default(),
         to_ask: SuspectsToAsk::default(),
-        step_turns: Turns::default(),
+        step_order: RoundRobin::default(),
         begun: LastHour::default(),
         reported: LastHour::default(),
         reported_unhealthy: BTreeMap::new(),
@@ -54,7 +52,7 @@ pub(super) async fn run(term: Arc<Term>) {
     loop {
         clock.sleep_until(rounds.next()).await;
         let result = sweep.round().await;
-        if rounds.ended(clock.now(), result, random.fraction()) {
+        if rounds.ended(clock.now(), result, fraction()) {
             warn!(
                 "EC2 has not answered three times in a row which status checks fail: meanwhile no \
                  drain of a sick instance begins, and no node of one is put back. The log says why \
@@ -73,7 +71,7 @@ struct ImpairedSweep {
     checks: FailingChecks,
     to_ask: SuspectsToAsk,
     /// Whose step after a drain it is.
-    step_turns: Turns<NodeName>,
+    step_order: RoundRobin<NodeName>,
     /// The drains that this leader has begun within an hour.
     begun: LastHour,
     /// The instances that this leader has reported to Auto Scaling within an hour.
@@ -137,6 +135,15 @@ fn scan(term: &Term, node: Arc<Node>) -> ScannedNode {
     }
 }
 
+/// The suspects that are still there, with their Nodes as they are now, and what AWS answered.
+fn with_fresh_nodes(views: Vec<(Suspect, AwsView)>, still: &[Suspect]) -> Vec<(Suspect, AwsView)> {
+    let fresh = |(old, view): (Suspect, AwsView)| {
+        let now = still.iter().find(|now| now.instance == old.instance)?;
+        Some((now.clone(), view))
+    };
+    views.into_iter().filter_map(fresh).collect()
+}
+
 impl ImpairedSweep {
     async fn round(&mut self) -> Result<(), RoundFailure> {
         let term = Arc::clone(&self.term);
@@ -153,22 +160,22 @@ impl ImpairedSweep {
         let failing = statuses.as_ref();
         let scene = snapshot.scene(failing);
         let mut waiting = report::Waiting::new();
-        let mut blocked = block_reason(&scene);
+        let blocked = block_reason(&scene);
+        // First, while the answer of EC2 is new: what Auto Scaling is told cannot be taken back.
+        self.follow(&scene, blocked, &mut waiting).await;
         if let Some(config) = self.config {
             let found = suspects(&scene, &self.history, config.after);
             if let Some(why) = blocked {
                 waiting.insert((Phase::BeforeDrain, why), report::names(&found));
             } else {
-                blocked = self.decide(config, found, &snapshot, failing, &mut waiting).await;
+                self.decide(config, found, &snapshot, failing, &mut waiting).await;
             }
         }
-        self.follow(&scene, blocked, &mut waiting).await;
         report::waiting(&term, &scene, &mut self.waiting, waiting);
         end
     }
 
-    /// Decides about all suspects, and begins the drains. Notes which of them wait, and why. Returns
-    /// what blocks everything, if something does.
+    /// Decides about all suspects, and begins the drains. Notes which of them wait, and why.
     async fn decide(
         &mut self,
         config: ImpairedConfig,
@@ -176,11 +183,11 @@ impl ImpairedSweep {
         snapshot: &Snapshot,
         failing: Failing<'_>,
         waiting: &mut report::Waiting,
-    ) -> Option<WaitReason> {
+    ) {
         let before = Phase::BeforeDrain;
         let (found, later) = self.to_ask.select(snapshot.now, found);
-        waiting.insert((before, WaitReason::Unanswered), report::names(&later));
-        let views = ask::all(&self.term, found, |suspect| suspect.instance.clone()).await;
+        report::still_waiting(waiting, &self.waiting, before, report::names(&later));
+        let mut views = ask::all(&self.term, found, |suspect| suspect.instance.clone()).await;
         let max = config.max_an_hour;
         let mut choices = choose(&snapshot.scene(failing), views.clone(), &self.begun, max);
         if choices.iter().any(|choice| matches!(choice.decision, Decision::Begin(_))) {
@@ -191,7 +198,7 @@ impl ImpairedSweep {
                     debug!(%error, "Cannot list the nodes before the drain of a sick instance.");
                     let names = choices.iter().map(|c| c.suspect.node.name.clone()).collect();
                     waiting.insert((before, WaitReason::WatchStale), names);
-                    return Some(WaitReason::WatchStale);
+                    return;
                 }
             };
             let fresh = Snapshot::new(&self.term, listed);
@@ -199,33 +206,31 @@ impl ImpairedSweep {
             let still = suspects(&scene, &self.history, config.after);
             if let Some(why) = block_reason(&scene) {
                 waiting.insert((before, why), report::names(&still));
-                return Some(why);
+                return;
             }
-            let is_still = |one: &Suspect| still.iter().any(|now| now.instance == one.instance);
-            let views = views.into_iter().filter(|(one, _)| is_still(one)).collect();
+            // With their Nodes as they are now.
+            views = with_fresh_nodes(views, &still);
             choices = choose(&scene, views, &self.begun, max);
         }
-        self.perform(choices, failing, waiting).await
+        self.perform(choices, failing, waiting).await;
     }
 
-    /// Begins the drains that were chosen. Returns what blocks the rest by now, if something does.
+    /// Begins the drains that were chosen, until something blocks the rest.
     async fn perform(
         &mut self,
         choices: Vec<Choice>,
         failing: Failing<'_>,
         waiting: &mut report::Waiting,
-    ) -> Option<WaitReason> {
-        let mut blocked = None;
+    ) {
         for Choice { suspect, decision } in choices {
             let why = match decision {
-                Decision::Begin(group) => {
-                    blocked = self.blocked_now(failing);
-                    let Some(why) = blocked else {
+                Decision::Begin(group) => match self.blocked_now(failing) {
+                    Some(why) => why,
+                    None => {
                         self.begin(suspect, group).await;
                         continue;
-                    };
-                    why
-                }
+                    }
+                },
                 Decision::Wait(why) => why,
                 Decision::NotOurs => {
                     self.to_ask.note_not_ours(self.term.shared.clock.now(), suspect.instance);
@@ -235,7 +240,6 @@ impl ImpairedSweep {
             let waiting = waiting.entry((Phase::BeforeDrain, why)).or_default();
             waiting.insert(suspect.node.name.clone());
         }
-        blocked
     }
 
     /// What blocks everything by now: accepts and answers of AWS take their time.
@@ -259,9 +263,10 @@ impl ImpairedSweep {
             Some((Arc::clone(&scanned.node), scanned.node.instance.clone()?, step))
         });
         let (due, later) =
-            self.step_turns.next(due.collect(), MAX_ASKED, |(node, ..)| node.name.clone());
-        let names = later.into_iter().map(|(node, ..)| node.name.clone()).collect();
-        waiting.insert((Phase::AfterDrain, WaitReason::Unanswered), names);
+            self.step_order.next(due.collect(), MAX_ASKED, |(node, ..)| node.name.clone());
+        let later = later.into_iter().filter(|(.., step)| *step != Step::PutBack);
+        let names = later.map(|(node, ..)| node.name.clone()).collect();
+        report::still_waiting(waiting, &self.waiting, Phase::AfterDrain, names);
         let views = ask::all(&self.term, due, |(_, instance, _)| instance.clone()).await;
         for ((node, instance, due), view) in views {
             if let AwsView::Answered(member) = &view
@@ -270,6 +275,13 @@ impl ImpairedSweep {
             {
                 // An earlier leader has reported it, or somebody else.
                 self.reported_unhealthy.entry(instance.clone()).or_insert(scene.now);
+            }
+            if let AwsView::Answered(member) = &view
+                && !member.is_unhealthy
+                && due == Step::Wait(WaitReason::ReplacementLate)
+            {
+                // Somebody has set it healthy since: it may be reported again.
+                self.reported_unhealthy.remove(&instance);
             }
             let waits = match next_step(due, &view) {
                 Some(Step::PutBack) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{DrainEvent, Fleet};
 use crate::{
-    domain::{ImpairedStatus, Kind, Node},
+    domain::{ImpairedStatus, InterruptionFacts, Kind, Node},
     drain::Input,
     record::{self, EndReason},
 };
@@ -29,9 +29,13 @@ impl Fleet {
         if state.node.uid != node.uid || !state.is_draining() || state.record.has_unknown() {
             return;
         }
-        // A recommendation has marked the node before. It does not hold the drain.
-        let is_over = |kind: Kind| kind == Kind::Impaired || kind.is_recommendation();
-        if !state.interruptions.iter().all(|facts| facts.kind.is_some_and(is_over)) {
+        // Neither a recommendation, which marked the node before, nor a scheduled change that AWS
+        // has canceled since holds the drain.
+        let is_over = |facts: &InterruptionFacts| {
+            let is_over = |kind: Kind| kind == Kind::Impaired || kind.is_recommendation();
+            facts.kind.is_some_and(is_over) || state.disproved.contains(&facts.event_id)
+        };
+        if !state.interruptions.iter().all(is_over) {
             return;
         }
         let events = state.interruptions.iter().map(|facts| facts.event_id.clone());

@@ -17,8 +17,8 @@ pub(super) const RESTORABLE_FOR: std::time::Duration = seconds(900);
 /// instance has a Node without a record.
 pub(super) struct RestorableRecord {
     pub(super) record: record::Record,
-    /// The annotation `sundown.dev/planned` of that Node.
-    pub(super) planned: Option<String>,
+    /// The other annotations of that Node that belong to its instance.
+    pub(super) kept: Vec<(&'static str, String)>,
     /// When the fleet forgets it.
     pub(super) until: Moment,
     /// UIDs of other Nodes that claimed the instance when its drained Node was deleted. The record

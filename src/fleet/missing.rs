@@ -86,7 +86,7 @@ impl Fleet {
             .and_then(|instance| Some((instance, self.restorable.get(instance)?)))
             .filter(|(_, held)| !held.claimants.contains(&node.uid));
         held.map_or(HeldRecord::None, |(instance, held)| HeldRecord::OfInstance {
-            is_valid: record::reregister(node, instance, &held.record, None).is_some(),
+            is_valid: record::reregister(node, instance, &held.record, &[]).is_some(),
         })
     }
 
@@ -174,7 +174,7 @@ impl Fleet {
         self.out.report(&node.name, DrainEvent::Registered(instance.clone()));
         self.out.push(Effect::RestoreRecord(
             Arc::clone(node),
-            RecordRestoration::Register(instance, Box::new(held.record), held.planned),
+            RecordRestoration::Register(instance, Box::new(held.record), held.kept),
         ));
     }
 

@@ -164,8 +164,10 @@ impl Fleet {
         };
         let interruption = change.interruption(instance);
         let response = self.lookup.policy.responses.of(Kind::ScheduledChange);
-        if !record::may_begin_change(node, &interruption, response) {
-            return None;
+        if !record::may_begin_change(node, &interruption, response, at.now) {
+            // On a drained node of a sick instance it may begin later: when its start is near.
+            let near = change.starts.map(|starts| starts.minus(record::ENDS_SOON));
+            return near.filter(|near| *near > at.now).map(|near| skew.to_ours(near));
         }
         let due = skew.to_ours(change.due_at(at));
         // The Node may show an older state of the annotation until the index has the PATCH.

@@ -12,7 +12,7 @@ use super::{
     life::{RESTORABLE_FOR, RestorableRecord},
 };
 use crate::{
-    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, PLANNED},
+    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName},
     record::{self, ConfirmedNodes, Doubt, Record, RecordStatus, Trust},
 };
 
@@ -189,8 +189,8 @@ impl Fleet {
         let claimants = self.lookup.facts.nodes_of(instance);
         let claimants = claimants.iter().filter(|other| self.is_claimant(other, node, record));
         let claimants = claimants.map(|other| other.uid.clone()).collect();
-        let planned = node.annotations.get(PLANNED).cloned();
-        let held = RestorableRecord { record: record.clone(), planned, until, claimants };
+        let kept = record::kept_annotations(node);
+        let held = RestorableRecord { record: record.clone(), kept, until, claimants };
         self.restorable.insert(instance.clone(), held);
     }
 

@@ -107,8 +107,9 @@ pub enum Accept {
 ///   interruption replaces it that cordons the Node for more than a while: no recommendation, and
 ///   not the stop in the pool. The new record keeps the state before Sundown and the pool.
 /// - If the released record is there only because the instance was sick, an interruption that ends
-///   the machine and cordons the Node replaces it, too: pods may be left, and now they have a
-///   deadline.
+///   the machine within an hour and cordons the Node replaces it, too: pods may be left, and now
+///   they have a deadline. Until then the Node waits for the replacement of its instance, or for
+///   its health.
 /// - If the record is released, and `sundown.dev/keep-cordoned` alone holds the restore, every
 ///   interruption that it does not name replaces it.
 /// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
@@ -151,7 +152,7 @@ pub fn accept(
             (new.fresh_after(&record, node, before_us(node, &record)), false)
         }
         RecordStatus::Released { record, has_our_marks: true }
-            if replaces_ended(&new, &record, planned.is_some()) =>
+            if replaces_ended(&new, &record, node, planned.is_some()) =>
         {
             let before = before_of(&record, node);
             let is_back = record.is_held();
@@ -216,25 +217,31 @@ pub fn accept(
 /// Whether an interruption replaces a released record whose cordon and taint are still on the Node.
 /// `is_waiting_change`: it is a scheduled change that the annotation `sundown.dev/planned` waits
 /// for.
-fn replaces_ended(new: &NewEntry, record: &Record, is_waiting_change: bool) -> bool {
+fn replaces_ended(new: &NewEntry, record: &Record, node: &Node, is_waiting_change: bool) -> bool {
     // The instance did not go, and only a person keeps the Node as it is.
     let begins_anew = record.is_held() && (is_waiting_change || !new.is_in(record));
     begins_anew
         || new.brings_an_action_after(record)
         || new.is_stronger_than(record)
         || new.ends_a_time_in_the_pool(record)
-        || (is_for_sickness(record) && new.ends_the_machine() && new.cordons())
+        || (is_for_sickness(record, node) && new.ends_the_machine_soon() && new.cordons())
 }
 
 /// Whether a scheduled change can begin to drain this Node now: [`accept`] would take it. `false` if
 /// the record may be void and AWS has not answered yet. `response`: the response to such changes.
+/// `now`: on AWS's clock.
 #[must_use]
-pub fn may_begin_change(node: &Node, change: &Interruption, response: Response) -> bool {
+pub fn may_begin_change(
+    node: &Node,
+    change: &Interruption,
+    response: Response,
+    now: Moment,
+) -> bool {
     match status(node, Some(&change.instance)) {
         RecordStatus::Released { record, has_our_marks: true } => {
             let options = AcceptOptions { response, ..AcceptOptions::default() };
-            let new = NewEntry::new(change, Moment::UNIX_EPOCH, &options);
-            replaces_ended(&new, &record, true)
+            let new = NewEntry::new(change, now, &options);
+            replaces_ended(&new, &record, node, true)
         }
         RecordStatus::Doubtful { .. } => false,
         _ => true,

@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Record, RecordStatus, status};
+use super::{Planned, Record, RecordStatus, schema::KnownEntry, status};
 use crate::domain::{
     Cause, GroupName, IMPAIRED, ImpairedMark, ImpairedStatus, Interruption, Kind, Moment, Node,
 };
@@ -60,14 +60,22 @@ pub fn impaired_mark(node: &Node) -> Option<ImpairedMark> {
     Some(ImpairedMark { instance, group: read.group, at: read.at })
 }
 
-/// The record was written because the instance is sick, and holds nothing else but recommendations.
-pub(super) fn is_for_sickness(record: &Record) -> bool {
-    let kinds: Vec<Option<Kind>> =
-        record.known().map(|entry| Kind::from_word(&entry.kind)).collect();
-    let is_weaker = |kind: &Kind| *kind == Kind::Impaired || kind.is_recommendation();
-    kinds.contains(&Some(Kind::Impaired))
-        && !record.has_unknown()
-        && kinds.iter().all(|kind| kind.as_ref().is_some_and(is_weaker))
+/// The record was written because the instance is sick, and holds nothing else but recommendations
+/// and scheduled changes that AWS has canceled since, by the annotation of the Node.
+pub(super) fn is_for_sickness(record: &Record, node: &Node) -> bool {
+    let kind = |entry: &KnownEntry| Kind::from_word(&entry.kind);
+    let is_canceled = |entry: &KnownEntry| {
+        Planned::of(node, &record.instance).is_some_and(|all| all.is_canceled(&entry.event))
+    };
+    let is_weaker = |entry: &KnownEntry| match kind(entry) {
+        Some(Kind::Impaired) => true,
+        Some(Kind::ScheduledChange) => is_canceled(entry),
+        Some(kind) => kind.is_recommendation(),
+        None => false,
+    };
+    !record.has_unknown()
+        && record.known().any(|entry| kind(entry) == Some(Kind::Impaired))
+        && record.known().all(is_weaker)
 }
 
 /// The outcomes of a drain after which no pod runs on the node any longer, as far as anybody can
@@ -94,9 +102,11 @@ pub fn impaired_status(node: &Node) -> ImpairedStatus {
         | RecordStatus::Damaged(_)
         | RecordStatus::Void { .. }
         | RecordStatus::Released { has_our_marks: false, .. } => ImpairedStatus::Free,
-        RecordStatus::Open(record) if is_for_sickness(&record) => ImpairedStatus::Draining,
+        RecordStatus::Open(record) if is_for_sickness(&record, node) => ImpairedStatus::Draining,
         RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::Marked,
-        RecordStatus::Released { record, has_our_marks: true } if is_for_sickness(&record) => {
+        RecordStatus::Released { record, has_our_marks: true }
+            if is_for_sickness(&record, node) =>
+        {
             drained(&record)
         }
         RecordStatus::Open(_) | RecordStatus::Released { .. } | RecordStatus::Doubtful { .. } => {

@@ -7,7 +7,9 @@ use super::{
     Before, Record, RecordStatus, Released, compat, ours, patch::NodePatch, schema::KnownEntry,
     status,
 };
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, PLANNED, RECORD, RELEASE};
+use crate::domain::{
+    EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Node, PLANNED, RECORD, RELEASE,
+};
 
 /// What happens to the record when a Node is put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +142,8 @@ pub fn write_back_released(node: &Node, record: &Record, released: &Released) ->
 }
 
 /// The patch that writes cordon, taint and record on a new Node object, because the same instance
-/// has registered again. Not for the record of a Node that was put back. `planned`: the annotation
-/// `sundown.dev/planned` of the former Node; one that the new Node has stays.
+/// has registered again. Not for the record of a Node that was put back. `kept`: the
+/// [`kept_annotations`] of the former Node; those that the new Node has stay.
 ///
 /// `None` if the Node has a record or is another instance, or if the machine has booted since and
 /// the record names no hook.
@@ -150,7 +152,7 @@ pub fn reregister(
     node: &Node,
     instance: &InstanceId,
     record: &Record,
-    planned: Option<&str>,
+    kept: &[(&'static str, String)],
 ) -> Option<Value> {
     let own_instance = node.instance.as_ref().unwrap_or(instance);
     let is_void = *own_instance != record.instance
@@ -166,8 +168,8 @@ pub fn reregister(
         .get(EXCLUDE_FROM_LOAD_BALANCERS)
         .is_some_and(|v| !compat::is_our_label(v, Some(&record)));
     let mut patch = NodePatch::new(node);
-    if let Some(planned) = planned.filter(|_| !node.annotations.contains_key(PLANNED)) {
-        patch.annotate(PLANNED, Some(planned.to_owned()));
+    for (key, value) in kept.iter().filter(|(key, _)| !node.annotations.contains_key(*key)) {
+        patch.annotate(key, Some(value.clone()));
     }
     patch.record(&record);
     patch.taint(&record);
@@ -175,6 +177,13 @@ pub fn reregister(
         patch.cordon();
     }
     Some(patch.body())
+}
+
+/// The annotations beside the record that a new Node of the instance gets back.
+#[must_use]
+pub fn kept_annotations(node: &Node) -> Vec<(&'static str, String)> {
+    let kept = [PLANNED, IMPAIRED].into_iter();
+    kept.filter_map(|key| Some((key, node.annotations.get(key)?.clone()))).collect()
 }
 
 /// Whether `held`, a record of the same instance, names a hook that `fresh` does not name.

@@ -51,10 +51,11 @@ pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
 pub use impaired::{impaired_mark, impaired_status};
 pub use life::{
-    After, is_restore_due, lacks_a_hook, merge_patch, merged_record, release, reregister,
-    restore_node, restore_record, write_back, write_back_released,
+    After, is_restore_due, kept_annotations, lacks_a_hook, merge_patch, merged_record, release,
+    reregister, restore_node, restore_record, write_back, write_back_released,
 };
 pub use maintenance::{MaintenanceCondition, maintenance_condition};
+pub use new_entry::ENDS_SOON;
 pub use patch::{cordon, exclude};
 pub use planned::{
     MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, PlanTime, Planned, PlannedChange, Withdrawal,

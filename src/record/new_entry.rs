@@ -19,6 +19,9 @@ use crate::domain::{
 /// costs a PATCH.
 const REPEATED_AFTER: Duration = seconds(60);
 
+/// An end that is this near replaces the record of a drained sick instance.
+pub const ENDS_SOON: Duration = seconds(3600);
+
 /// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
 /// sweep.
 const CLOCKS_DIFFER: Duration = seconds(5);
@@ -218,9 +221,10 @@ impl NewEntry {
         self.facts.response.cordons()
     }
 
-    /// It brings the time at which the machine ends.
-    pub(super) fn ends_the_machine(&self) -> bool {
-        self.facts.machine_ends_at().is_some()
+    /// The machine ends because of it, [`ENDS_SOON`] from now at the latest.
+    pub(super) fn ends_the_machine_soon(&self) -> bool {
+        let soon = self.facts.accepted.plus(ENDS_SOON);
+        self.facts.machine_ends_at().is_some_and(|end| end <= soon)
     }
 
     /// It would end the drain, or force pods, sooner than every interruption in the record. Both

@@ -203,6 +203,12 @@ impl Planned {
         waiting
     }
 
+    /// AWS has canceled what this event announced, or it is over.
+    pub(super) fn is_canceled(&self, event: &str) -> bool {
+        let mut canceled = self.known().filter(|change| change.closed);
+        canceled.any(|change| change.replaced.iter().any(|id| id == event))
+    }
+
     /// When the first change is overdue whose start has just passed: it waits again from then on, if
     /// EC2 still shows it as open. `None`: there is none.
     #[must_use]

@@ -60,7 +60,7 @@ impl Record {
     /// that a sick instance is healthy, and may even be why EC2 reports it as sick.
     pub(super) fn is_of_earlier_boot(&self, node: &Node) -> bool {
         let boots = self.boot.as_ref().zip(node.boot_id.as_ref());
-        boots.is_some_and(|(then, now)| then != now) && !impaired::is_for_sickness(self)
+        boots.is_some_and(|(then, now)| then != now) && !impaired::is_for_sickness(self, node)
     }
 }
 

@@ -31,10 +31,10 @@ mod owner;
 mod policy;
 mod proof;
 mod retained;
+mod round_robin;
 mod rounds;
 pub mod sweep;
 mod table;
-mod turns;
 mod verdict;
 
 pub use claims::others_of;
@@ -49,9 +49,9 @@ pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use retained::Retained;
+pub use round_robin::RoundRobin;
 pub use rounds::{LONGEST_PAUSE, RoundFailure, Rounds};
 pub use table::{heartbeats, heartbeats_wait, is_sick, triage};
-pub use turns::Turns;
 pub use verdict::{
     Accept, Certainty, LaunchAnswer, OtherClaims, Question, Reason, Verdict, Wait,
     hidden_from_others,

@@ -1,4 +1,4 @@
-//! Turns each effect of the fleet into a call. No other file does.
+//! RoundRobin each effect of the fleet into a call. No other file does.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -159,10 +159,8 @@ impl Performer {
                     })
                     .await
                 }
-                RecordRestoration::Register(instance, held, planned) => {
-                    let body = |node: &Arc<Node>| {
-                        record::reregister(node, &instance, &held, planned.as_deref())
-                    };
+                RecordRestoration::Register(instance, held, kept) => {
+                    let body = |node: &Arc<Node>| record::reregister(node, &instance, &held, &kept);
                     patch_node(&term, node, "write the record of a re-registered node", body).await
                 }
                 RecordRestoration::CarryOver(held) => {

@@ -20,6 +20,21 @@ pub(super) fn names(suspects: &[Suspect]) -> BTreeSet<NodeName> {
     suspects.iter().map(|suspect| suspect.node.name.clone()).collect()
 }
 
+/// Notes those that have no turn in this round: with the reason of their last turn, or as not
+/// answered if they had none.
+pub(super) fn still_waiting(
+    now: &mut Waiting,
+    before: &Waiting,
+    phase: Phase,
+    nodes: BTreeSet<NodeName>,
+) {
+    for node in nodes {
+        let of_node = before.iter().find(|((of, _), nodes)| *of == phase && nodes.contains(&node));
+        let why = of_node.map_or(WaitReason::Unanswered, |((_, why), _)| *why);
+        now.entry((phase, why)).or_default().insert(node);
+    }
+}
+
 fn first(nodes: &BTreeSet<NodeName>) -> Vec<&str> {
     nodes.iter().take(MOST_NAMED).map(NodeName::as_str).collect()
 }

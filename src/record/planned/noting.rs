@@ -82,7 +82,7 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
         return Plan::Repeat;
     } else {
         let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
-        if let Some(event) = accepted_event(node, instance, &new) {
+        if let Some(event) = accepted_event(node, instance, &planned, &new) {
             // The annotation was lost during the drain.
             (new.begun, new.boot, new.event) = (true, node.boot_id.clone(), event);
         }
@@ -99,16 +99,28 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
     Plan::Patch { body: patch.body(), change, replaces_damaged }
 }
 
-/// The event with which the record of the Node holds this change: its own or, because AWS Health and
-/// EC2 show one change under two IDs, one with the same start. `None`: the record does not hold it.
-fn accepted_event(node: &Node, instance: &InstanceId, new: &PlannedChange) -> Option<String> {
+/// The event with which the record of the Node holds this change, which `planned` has lost: its own
+/// or, because AWS Health and EC2 show one change under two IDs, one with the same start. `None`: the
+/// record does not hold it.
+fn accepted_event(
+    node: &Node,
+    instance: &InstanceId,
+    planned: &Planned,
+    new: &PlannedChange,
+) -> Option<String> {
     let (RecordStatus::Open(record) | RecordStatus::Released { record, has_our_marks: true }) =
         status(node, Some(instance))
     else {
         return None;
     };
+    let is_of_another = |event: &str| {
+        planned
+            .known()
+            .any(|known| known.event == event || known.replaced.iter().any(|id| id == event))
+    };
     let is_it = |facts: &InterruptionFacts| {
         facts.kind == Some(Kind::ScheduledChange)
+            && !is_of_another(&facts.event_id)
             && (facts.event_id == new.event || is_same_start(facts.ends, new.starts))
     };
     record.interruptions(instance).into_iter().find(is_it).map(|facts| facts.event_id)

@@ -124,6 +124,6 @@ fn a_late_label_and_a_node_that_registers_again_follow_the_record() {
     let RecordStatus::Open(record) = status(&labelled, None) else { panic!() };
     assert_eq!(record.compat(), Some(Compat::Nth));
     let fresh = Node { uid: "uid-2".into(), ..node() };
-    let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record, None).unwrap());
+    let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record, &[]).unwrap());
     assert_eq!(theirs(&again), theirs(&open));
 }

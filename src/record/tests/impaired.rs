@@ -91,6 +91,16 @@ fn what_a_record_means_for_a_sick_instance() {
 }
 
 #[test]
+fn a_node_that_registers_again_keeps_the_mark_of_its_drain() {
+    let taken_on = take_on(&node(), &sick(0, Symptom::StatusCheck), 600).unwrap();
+    let Some(Ok(record)) = taken_on.record().map(Record::read) else { panic!("no record") };
+    let fresh = Node { uid: "uid-2".into(), ..node() };
+    let kept = kept_annotations(&taken_on);
+    let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record, &kept).unwrap());
+    assert_eq!(impaired_mark(&again), impaired_mark(&taken_on));
+}
+
+#[test]
 fn a_sick_instance_adds_nothing_to_a_drain() {
     let sick = sick(0, Symptom::NotReady);
     let spot = take_on(&node(), &spot("s", 0), 1).unwrap();

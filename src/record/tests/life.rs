@@ -188,27 +188,27 @@ fn the_same_instance_registered_again_gets_its_record_again() {
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let RecordStatus::Open(record) = status(&open, None) else { panic!() };
     let new = Node { uid: "uid-2".into(), resource_version: "90".into(), taints: vec![], ..node() };
-    let again = apply(&new, &reregister(&new, &id(INSTANCE), &record, None).unwrap());
+    let again = apply(&new, &reregister(&new, &id(INSTANCE), &record, &[]).unwrap());
     assert!(again.unschedulable && our_taint(&again) == Some("terminate-hook"));
     assert_eq!(status(&again, None), RecordStatus::Open(record.clone()));
 
     let other = Node { instance: Some(id(OTHER)), ..new.clone() };
     assert_eq!(
-        reregister(&other, &id(INSTANCE), &record, None),
+        reregister(&other, &id(INSTANCE), &record, &[]),
         None,
         "c39: never the new instance of that name"
     );
-    assert_eq!(reregister(&again, &id(INSTANCE), &record, None), None, "it has a record");
+    assert_eq!(reregister(&again, &id(INSTANCE), &record, &[]), None, "it has a record");
 
     let rebooted = Node { boot_id: Some("boot-2".into()), ..new };
-    let doubtful = apply(&rebooted, &reregister(&rebooted, &id(INSTANCE), &record, None).unwrap());
+    let doubtful = apply(&rebooted, &reregister(&rebooted, &id(INSTANCE), &record, &[]).unwrap());
     assert!(matches!(status(&doubtful, None), RecordStatus::Doubtful { .. }));
     let RecordStatus::Open(spotted) = status(&take_on(&node(), &spot("e1", 0), 1).unwrap(), None)
     else {
         panic!()
     };
     assert_eq!(
-        reregister(&rebooted, &id(INSTANCE), &spotted, None),
+        reregister(&rebooted, &id(INSTANCE), &spotted, &[]),
         None,
         "a spot notice does not outlive a reboot"
     );
@@ -240,7 +240,7 @@ fn a_record_that_is_written_on_a_new_node_keeps_what_others_set_on_the_old_and_t
         (labelled(EXCLUDED_BY_US), &ours, false, false),
         (new.clone(), &out_before, false, true),
     ] {
-        let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), record, None).unwrap());
+        let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), record, &[]).unwrap());
         let RecordStatus::Open(written) = status(&again, None) else { panic!("{again:?}") };
         assert_eq!(
             (written.before.unschedulable, written.before.excluded),

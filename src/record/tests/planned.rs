@@ -348,18 +348,43 @@ fn a_change_begins_on_a_drained_node_if_its_accept_replaces_the_record() {
     if let Cause::Terminate(action) = &mut pool.cause {
         action.destination = Some(PoolEnd::WarmPool);
     }
-    for (name, event) in [("was sick", sick.of(id(INSTANCE))), ("went into its warm pool", pool)] {
-        let over = release_node(&take_on(&all_noted(&[FIRST]), &event, 1).unwrap(), 5);
-        assert!(may_begin(&over), "{name}");
-        let taken_on = accept_change(&over, 96_400).unwrap_or_else(|| panic!("{name}"));
-        assert_eq!(kinds(&taken_on), [Some(Kind::ScheduledChange)], "{name}");
+    let sick = sick.of(id(INSTANCE));
+    for (name, event, now, begins) in [
+        ("was sick, and the start is an hour away", &sick, 96_400, true),
+        ("was sick, and the start is further away", &sick, 96_399, false),
+        ("went into its warm pool", &pool, 96_400, true),
+    ] {
+        let over = release_node(&take_on(&all_noted(&[FIRST]), event, 1).unwrap(), 5);
+        assert_eq!(may_begin_at(&over, now), begins, "{name}");
+        let change = planned(&over).next().unwrap().interruption(&id(INSTANCE));
+        let taken_on = take_on(&over, &change, now);
+        assert_eq!(taken_on.is_some(), begins, "{name}");
+        if let Some(taken_on) = taken_on {
+            assert_eq!(kinds(&taken_on), [Some(Kind::ScheduledChange)], "{name}");
+        }
     }
 }
 
-fn may_begin(node: &Node) -> bool {
+fn may_begin_at(node: &Node, now: i64) -> bool {
     let planned = Planned::of(node, &id(INSTANCE)).unwrap();
     let change = planned.next().unwrap().interruption(&id(INSTANCE));
-    may_begin_change(node, &change, Response::Drain)
+    may_begin_change(node, &change, Response::Drain, at(now))
+}
+
+fn may_begin(node: &Node) -> bool {
+    may_begin_at(node, 96_400)
+}
+
+#[test]
+fn a_sick_node_whose_scheduled_change_is_canceled_is_there_only_for_its_sickness() {
+    let sick = Impairment { symptom: Symptom::NotReady, since: at(0), group: "asg".into() };
+    let node = take_on(&all_noted(&[FIRST]), &sick.of(id(INSTANCE)), 96_300).unwrap();
+    let both = accept_change(&node, 96_400).unwrap();
+    assert_eq!(kinds(&both), [Some(Kind::Impaired), Some(Kind::ScheduledChange)]);
+    assert_eq!(impaired_status(&both), ImpairedStatus::OtherInterruption);
+    let canceled = noted(&both, FIRST.closed("e2", 96_500)).unwrap().0;
+    assert_eq!(impaired_status(&canceled), ImpairedStatus::Draining);
+    assert_eq!(impaired_status(&release_node(&canceled, 96_600)), ImpairedStatus::Drained);
 }
 
 #[test]

@@ -289,7 +289,7 @@ fn a_node_that_registers_again_during_its_drain_has_its_changes_again() {
     let drained = accept_change(&announced, 96_400).unwrap();
     let record = Record::read(drained.record().unwrap()).unwrap();
     let fresh = Node { uid: "uid-2".into(), ..node() };
-    let held = drained.annotations.get(PLANNED).map(String::as_str);
+    let held = &kept_annotations(&drained);
     let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record, held).unwrap());
     assert_eq!(again.annotations.get(PLANNED), drained.annotations.get(PLANNED));
     assert_eq!(waiting(&again), []);

@@ -1,7 +1,7 @@
 //! Scheduled changes that EC2 shows, with and without an announcement of AWS Health.
 
 use super::{
-    planned::{FIRST, Message, accept_change, all_noted, planned, time, waiting},
+    planned::{FIRST, Message, accept_change, all_noted, noted, planned, time, waiting},
     *,
 };
 use crate::record::planned::{
@@ -186,7 +186,7 @@ fn a_lost_annotation_is_recognized_by_the_start_of_what_is_being_drained_for() {
 
 #[test]
 fn a_change_that_ec2_shows_as_open_ten_minutes_after_its_start_is_drained_for() {
-    let noted = |node: &Node, event: &Interruption, now| match plan(node, event, time(now)) {
+    let noted_at = |node: &Node, event: &Interruption, now| match plan(node, event, time(now)) {
         Plan::Patch { body, change, .. } => (apply(node, &body), Some(change)),
         Plan::Repeat => (node.clone(), None),
         other => panic!("{other:?}"),
@@ -195,20 +195,28 @@ fn a_change_that_ec2_shows_as_open_ten_minutes_after_its_start_is_drained_for() 
         let planned = planned(node);
         !planned.waiting(time(now), node.boot_id.as_deref()).is_empty()
     };
-    let (node, _) = noted(&node(), &in_ec2(100_000, false, 50), 50);
+    let (node, _) = noted_at(&node(), &in_ec2(100_000, false, 50), 50);
     assert!(!is_waiting(&node, 100_000), "its start has just passed");
     assert_eq!(planned(&node).overdue_at(at(100_000)), Some(at(100_600)));
     assert!(!is_waiting(&node, 100_599), "EC2 may lag behind");
     assert!(is_waiting(&node, 100_600));
     assert_eq!(planned(&node).overdue_at(at(100_600)), None, "it waits already");
-    let (over, _) = noted(&node, &in_ec2(100_000, true, 100_500), 100_500);
+    let (over, _) = noted_at(&node, &in_ec2(100_000, true, 100_500), 100_500);
     assert!(!is_waiting(&over, 100_600), "it has happened");
     let begun = accept_change(&node, 96_400).unwrap();
     assert!(!is_waiting(&begun, 100_600), "it is drained");
     let fresh = super::node();
-    let (_, change) = noted(&fresh, &in_ec2(100_000, false, 100_599), 100_599);
+    let (_, change) = noted_at(&fresh, &in_ec2(100_000, false, 100_599), 100_599);
     assert_eq!(change, None, "EC2 lists an event for a while after its end");
-    let (late, change) = noted(&fresh, &in_ec2(100_000, false, 100_600), 100_600);
+    let (late, change) = noted_at(&fresh, &in_ec2(100_000, false, 100_600), 100_600);
     assert_eq!(change, Some(PlanChange::Announced));
     assert!(is_waiting(&late, 100_600));
+}
+
+#[test]
+fn a_change_that_replaces_another_one_with_the_same_start_is_not_begun_with_it() {
+    let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
+    let other = Message { arn: "b", event: "e2", sent: 96_500, ..FIRST };
+    let announced = noted(&drained, other).unwrap().0;
+    assert_eq!(waiting(&announced), [("e2".to_owned(), 96_400)], "its own drain is to come");
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{AwsView, MAX_ASKED, Scene, Suspect, WaitReason, sort_longest_sick_first};
 use crate::{
     domain::{GroupName, ImpairedMark, InstanceId, Moment, seconds},
-    triage::Turns,
+    triage::RoundRobin,
 };
 
 /// The time in which at most `--max-impaired` drains begin.
@@ -61,7 +61,7 @@ const NOT_OURS_FOR: std::time::Duration = seconds(600);
 #[derive(Debug, Default)]
 pub struct SuspectsToAsk {
     not_ours: BTreeMap<InstanceId, Moment>,
-    turns: Turns<InstanceId>,
+    order: RoundRobin<InstanceId>,
 }
 
 impl SuspectsToAsk {
@@ -77,7 +77,7 @@ impl SuspectsToAsk {
         self.not_ours.retain(|_, at| now < at.plus(NOT_OURS_FOR));
         found.retain(|suspect| !self.not_ours.contains_key(&suspect.instance));
         let (mut asked, later) =
-            self.turns.next(found, MAX_ASKED, |suspect| suspect.instance.clone());
+            self.order.next(found, MAX_ASKED, |suspect| suspect.instance.clone());
         sort_longest_sick_first(&mut asked);
         (asked, later)
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    AwsView, LastHour, NodeHistory, ScannedNode, Scene, WaitReason, block_reason, looks_sick,
-    sick_since,
+    AwsView, LastHour, NodeHistory, ScannedNode, Scene, WaitReason, block_reason,
+    is_only_node_of_its_instance, looks_sick, sick_since,
 };
 use crate::domain::{ImpairedStatus, InstanceId, Moment, Ready, seconds};
 
@@ -77,6 +77,9 @@ fn due_step(
     if status == PodsLeft {
         return Some(Step::Wait(WaitReason::PodsLeft));
     }
+    if !is_only_node_of_its_instance(scene, scanned) {
+        return Some(Step::Wait(WaitReason::SeveralNodes));
+    }
     // One bad round is not enough. A Node that was taken on was Ready before.
     let (_, since) = sick_since(scene, scanned, history, true)?;
     (since.plus(after) <= scene.now).then_some(Step::SetUnhealthy)
@@ -130,23 +133,34 @@ pub fn confirm_set_unhealthy(
 
 /// The step to take, given what AWS answers about the instance. Never restores a node whose group
 /// already replaces it, and reports an instance to Auto Scaling only once. Restores a node whose
-/// instance is in no group.
+/// instance is in no group. `None`: nothing is left to do, and nothing waits.
 #[must_use]
 pub const fn next_step(due: Step, view: &AwsView) -> Option<Step> {
     match (due, view) {
-        (Step::Wait(WaitReason::ReplacementLate), AwsView::Answered(member))
-            if member.is_unhealthy =>
-        {
-            Some(due)
+        (Step::Wait(_), AwsView::Unanswered) => Some(due),
+        (_, AwsView::Unanswered) => Some(Step::Wait(WaitReason::Unanswered)),
+        (Step::PutBack, AwsView::NotOurs) => Some(Step::PutBack),
+        (_, AwsView::NotOurs) => None,
+        (Step::Wait(WaitReason::ReplacementLate), AwsView::Answered(member)) => {
+            if member.is_unhealthy { Some(due) } else { None }
         }
-        (Step::Wait(WaitReason::ReplacementLate), _) => None,
+        // It would wait for ever for a replacement that does not come.
+        (_, AwsView::Answered(member))
+            if member.is_unhealthy && !member.group_replaces_unhealthy =>
+        {
+            Some(Step::Wait(WaitReason::ReplacementSuspended))
+        }
         (Step::SetUnhealthy, AwsView::Answered(member))
             if member.is_serving && !member.group_replaces_unhealthy =>
         {
             Some(Step::Wait(WaitReason::ReplacementSuspended))
         }
-        (_, AwsView::Answered(member)) if member.is_serving => Some(due),
-        (Step::PutBack, AwsView::NotOurs) => Some(Step::PutBack),
-        _ => None,
+        (_, AwsView::Answered(member)) => {
+            if member.is_serving {
+                Some(due)
+            } else {
+                None
+            }
+        }
     }
 }

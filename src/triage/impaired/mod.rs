@@ -211,10 +211,6 @@ pub fn block_reason(scene: &Scene<'_>) -> Option<WaitReason> {
 /// first.
 #[must_use]
 pub fn suspects(scene: &Scene<'_>, history: &NodeHistory, after: Duration) -> Vec<Suspect> {
-    let mut claims: BTreeMap<&InstanceId, usize> = BTreeMap::new();
-    for instance in scene.nodes.iter().filter_map(|scanned| scanned.node.instance.as_ref()) {
-        *claims.entry(instance).or_default() += 1;
-    }
     let suspect = |scanned: &ScannedNode| {
         let instance = scanned.node.instance.clone()?;
         let is_free = match scanned.status {
@@ -222,8 +218,6 @@ pub fn suspects(scene: &Scene<'_>, history: &NodeHistory, after: Duration) -> Ve
             ImpairedStatus::Marked => scanned.is_managed && scene.response.cordons(),
             _ => false,
         };
-        // Of several Nodes that claim one instance, nothing shows which one is sick.
-        let is_alone = claims.get(&instance) == Some(&1);
         let was_ready = history.was_ready(&scanned.node);
         let (symptom, since) = sick_since(scene, scanned, history, was_ready)?;
         let is_long = since.plus(after) <= scene.now;
@@ -232,16 +226,20 @@ pub fn suspects(scene: &Scene<'_>, history: &NodeHistory, after: Duration) -> Ve
             mark.at < since && history.was_healthy_after(&scanned.node, mark.at)
         });
         let node = Arc::clone(&scanned.node);
-        (is_free && is_alone && is_long && is_new).then_some(Suspect {
-            node,
-            instance,
-            symptom,
-            since,
-        })
+        let is_suspect =
+            is_free && is_long && is_new && is_only_node_of_its_instance(scene, scanned);
+        is_suspect.then_some(Suspect { node, instance, symptom, since })
     };
     let mut suspects: Vec<Suspect> = scene.nodes.iter().filter_map(suspect).collect();
     sort_longest_sick_first(&mut suspects);
     suspects
+}
+
+/// Of several Nodes that claim one instance, nothing shows which one is sick, or whether the others
+/// serve.
+fn is_only_node_of_its_instance(scene: &Scene<'_>, scanned: &ScannedNode) -> bool {
+    let claims = |other: &&ScannedNode| other.node.instance == scanned.node.instance;
+    scene.nodes.iter().filter(claims).nth(1).is_none()
 }
 
 fn sort_longest_sick_first(suspects: &mut [Suspect]) {

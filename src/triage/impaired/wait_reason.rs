@@ -38,6 +38,8 @@ pub enum WaitReason {
     PodsLeft,
     /// After the drain: a person keeps the node as it is.
     KeptByPerson,
+    /// After the drain: another Node claims the instance, too, and may serve.
+    SeveralNodes,
     /// After the drain: Auto Scaling did not take the report that the instance is unhealthy.
     NotSetUnhealthy,
     /// After the drain: the group replaces no instance ([`super::REPLACING`]).
@@ -48,7 +50,7 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// Every reason, for initializing metrics.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::WatchStale,
         Self::ApiServerOutage,
         Self::Paused,
@@ -61,6 +63,7 @@ impl WaitReason {
         Self::Unanswered,
         Self::PodsLeft,
         Self::KeptByPerson,
+        Self::SeveralNodes,
         Self::NotSetUnhealthy,
         Self::ReplacementSuspended,
         Self::ReplacementLate,
@@ -82,6 +85,7 @@ impl WaitReason {
             Self::Unanswered => "unanswered",
             Self::PodsLeft => "pods_left",
             Self::KeptByPerson => "kept_by_person",
+            Self::SeveralNodes => "several_nodes",
             Self::NotSetUnhealthy => "not_set_unhealthy",
             Self::ReplacementSuspended => "replacement_suspended",
             Self::ReplacementLate => "replacement_late",
@@ -115,6 +119,7 @@ impl WaitReason {
             Self::KeptByPerson => {
                 "an annotation keeps it as it is (sundown.dev/keep-cordoned, pause or ignore)"
             }
+            Self::SeveralNodes => "several nodes claim its instance, and another one may serve",
             Self::NotSetUnhealthy => {
                 "Auto Scaling did not take the report that its instance is unhealthy (right \
                  autoscaling:SetInstanceHealth)"

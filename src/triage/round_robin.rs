@@ -1,21 +1,20 @@
-//! Whose turn it is, if a round has room for only a few of many.
+//! Round robin: which of many are handled, if a round has room for only a few.
 
-/// Lets each of many have its turn: a round goes on after the last one of the round before, in the
-/// order of the keys.
+/// Goes through many in the order of their keys, a few in each round: a round goes on after the last
+/// one of the round before.
 #[derive(Debug)]
-pub struct Turns<K> {
+pub struct RoundRobin<K> {
     last: Option<K>,
 }
 
-impl<K> Default for Turns<K> {
+impl<K> Default for RoundRobin<K> {
     fn default() -> Self {
         Self { last: None }
     }
 }
 
-impl<K: Ord> Turns<K> {
-    /// Those of this round, `most` at most, and those that wait for a later one. Both are in the
-    /// order in which they have their turn.
+impl<K: Ord> RoundRobin<K> {
+    /// Those of this round, `most` at most, and those that wait for a later one, in this order.
     pub fn next<T>(
         &mut self,
         mut all: Vec<T>,
@@ -23,8 +22,8 @@ impl<K: Ord> Turns<K> {
         key: impl Fn(&T) -> K,
     ) -> (Vec<T>, Vec<T>) {
         all.sort_by_key(&key);
-        let had_its_turn = |one: &T| self.last.as_ref().is_some_and(|last| key(one) <= *last);
-        let done = all.partition_point(had_its_turn);
+        let is_done = |one: &T| self.last.as_ref().is_some_and(|last| key(one) <= *last);
+        let done = all.partition_point(is_done);
         all.rotate_left(done);
         let later = all.split_off(all.len().min(most));
         self.last = all.last().filter(|_| !later.is_empty()).map(key);
@@ -37,9 +36,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_turn_before_one_has_a_second_one() {
-        let mut turns = Turns::default();
-        let mut next = |all: &[u8]| turns.next(all.to_vec(), 2, |one| *one);
+    fn all_are_handled_once_before_one_is_handled_again() {
+        let mut order = RoundRobin::default();
+        let mut next = |all: &[u8]| order.next(all.to_vec(), 2, |one| *one);
         assert_eq!(next(&[5, 1, 4, 2, 3]), (vec![1, 2], vec![3, 4, 5]));
         assert_eq!(next(&[1, 2, 4, 5]), (vec![4, 5], vec![1, 2]), "3 is gone");
         assert_eq!(next(&[1, 2, 3, 4, 5]), (vec![1, 2], vec![3, 4, 5]));
