@@ -14,7 +14,7 @@ use crate::{
     triage::{RoundFailure, RoundRobin, Rounds, sweep::FIRST_CHECK_AFTER},
 };
 
-/// How long the accept of what EC2 has shown lasts at most. The next round finds the others again.
+/// How long Sundown tries to accept a shutdown. If that fails, the next round finds it again.
 const ACCEPT_TIMEOUT: std::time::Duration = seconds(30);
 
 /// Runs until the end of the term. A dry run does not start it.

@@ -315,14 +315,14 @@ impl ImpairedSweep {
     /// Asks for the Node once more: whether its instance may be reported right now.
     ///
     /// # Errors
-    /// It must not; with the reason if it is one to report.
+    /// If it may not: `Some` is why the node waits; `None`: the node does not wait.
     async fn may_set_unhealthy(
         &self,
         node: &Node,
         failing: Failing<'_>,
     ) -> Result<(), Option<WaitReason>> {
         let nodes = &self.term.shared.nodes;
-        // The index takes the answer in.
+        // `fetch` also updates the index, from which the snapshot below is taken.
         match nodes.fetch(&node.name).await {
             Ok(Some(fresh)) if fresh.uid == node.uid => {}
             Ok(_) => return Err(None),

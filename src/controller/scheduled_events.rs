@@ -120,7 +120,8 @@ fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<Interruption
         }
         let at = planned::plan_time(term);
         let lacks = |node: &&Arc<Node>| record::plan(node, &interruption, at) != Plan::Repeat;
-        // Of several Nodes that claim the instance, some get no note. They are looked at once.
+        // If several Nodes claim the instance, some of them never get the annotation. So an event
+        // is news only once for each of them.
         let is_news = |node: &Arc<Node>| {
             nodes.len() == 1 || term.is_first_report(&format!("{id} is news for {}", node.uid))
         };

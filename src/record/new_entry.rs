@@ -72,8 +72,9 @@ impl NewEntry {
         Record { pool, ..self.fresh(node, before) }
     }
 
-    /// The record only shows that the instance went into a warm pool, and this interruption does
-    /// not belong to that. A recommendation ends by itself, and would uncordon the Node in the pool.
+    /// Whether this interruption needs a new record, because the old one only shows that the
+    /// instance went into a warm pool. A stop belongs to the pool. A recommendation does not count:
+    /// its end would uncordon the Node while it is still in the pool.
     pub(super) fn ends_a_time_in_the_pool(&self, record: &Record) -> bool {
         let is_stop = [InstanceState::Stopping, InstanceState::Stopped]
             .iter()
@@ -128,12 +129,13 @@ impl NewEntry {
             && record.known().any(|k| self.is_same_event(k) || self.is_same_wait(k, released))
     }
 
-    /// One of the two was found by the sweep, which knows neither the event ID nor the token of an
-    /// action. The instance waits in the same hook:
+    /// Whether the two are the same wait of the instance in a hook, if the sweep found one of them.
+    /// The sweep knows neither the event ID nor the token of an action.
     ///
-    /// - The sweep finds what the record holds already, unless the wait began after the release:
-    ///   AWS keeps only one action of a hook and an instance open at a time.
-    /// - The event of what the sweep has found arrives late: it began before the first sight.
+    /// - The sweep found `self`: it is the same unless the wait began after the release. AWS keeps
+    ///   only one action of a hook and an instance open at a time.
+    /// - The sweep found `other`, and `self` is its late event: it is the same if the event's time
+    ///   is not later than when the sweep first saw the instance waiting.
     fn is_same_wait(&self, other: &KnownEntry, released: Option<Moment>) -> bool {
         let new = &self.entry;
         let same_hook = new.hook.is_some() && new.group == other.group && new.hook == other.hook;

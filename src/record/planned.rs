@@ -256,8 +256,8 @@ impl PlannedChange {
         let time = interruption.time.unwrap_or(now);
         let (arn, closed, starts) = (key(notice), notice.withdraws(), notice.starts.map(whole));
         let is_of_ec2 = is_ec2_event_id(&arn);
-        // EC2 shows the present state, and no time of the last update: any message of AWS Health is
-        // news beside it.
+        // EC2 gives no time of the last update. The earliest time makes every later message of AWS
+        // Health newer.
         let sent = if is_of_ec2 { Moment::UNIX_EPOCH } else { time };
         Self {
             ec2: is_of_ec2.then(|| ShownInEc2 {

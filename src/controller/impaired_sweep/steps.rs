@@ -20,7 +20,7 @@ use crate::{
 const ACCEPT_WITHIN: std::time::Duration = seconds(30);
 
 impl ImpairedSweep {
-    /// Takes the node of a sick instance on.
+    /// Accepts the sick instance as an interruption of its node: its drain begins.
     pub(super) async fn begin(&mut self, suspect: Suspect, group: GroupName) {
         let Suspect { node, instance, symptom, since } = suspect;
         let term = Arc::clone(&self.term);

@@ -99,9 +99,9 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
     Plan::Patch { body: patch.body(), change, replaces_damaged }
 }
 
-/// The event with which the record of the Node holds this change, which `planned` has lost: its own
-/// or, because AWS Health and EC2 show one change under two IDs, one with the same start. `None`: the
-/// record does not hold it.
+/// The event ID of this change in the record of the Node, if `planned` has lost the change. It may
+/// differ from that of `new`, because AWS Health and EC2 show one change under two IDs: then the
+/// same start identifies the change. `None`: the record does not hold the change.
 fn accepted_event(
     node: &Node,
     instance: &InstanceId,

@@ -16,9 +16,9 @@ const MAX_REMEMBERED: usize = 1_000;
 /// By how much the time in the mark of a Node may differ from the end of the accept that wrote it.
 const ONE_DRAIN: std::time::Duration = seconds(60);
 
-/// The drains that this leader has begun within an hour, or the instances that it has reported to
-/// Auto Scaling, by instance and time. The Node may be gone since, and
-/// its annotation with it.
+/// What this leader has done within an hour, by instance and time. One value holds the drains that
+/// it has begun, another one the instances that it has reported to Auto Scaling. The annotation on
+/// the Node is not enough, because the Node may have been deleted since.
 #[derive(Debug, Default)]
 pub struct LastHour(Vec<(InstanceId, Moment)>);
 
@@ -31,7 +31,7 @@ impl LastHour {
         }
     }
 
-    /// How many it noted within an hour.
+    /// How many drains or reports this leader has noted within an hour.
     #[must_use]
     pub fn noted(&self, now: Moment) -> usize {
         self.0.iter().filter(|(_, at)| now < at.plus(AN_HOUR)).count()
@@ -53,11 +53,12 @@ impl LastHour {
     }
 }
 
-/// How long it counts that AWS showed an instance not to be ours to drain.
+/// How long Sundown does not ask again about an instance that it must not drain.
 const NOT_OURS_FOR: std::time::Duration = seconds(600);
 
-/// Selects the suspects about which AWS is asked. Instances of which AWS has shown lately that they
-/// are not ours to drain must not take the place of others in each round.
+/// Selects the suspects about which Sundown asks AWS in a round. If AWS has shown in the last
+/// 10 minutes that an instance is not Sundown's to drain, it is left out, so that it does not use
+/// up a question in each round.
 #[derive(Debug, Default)]
 pub struct SuspectsToAsk {
     not_ours: BTreeMap<InstanceId, Moment>,
@@ -123,7 +124,7 @@ pub fn choose(
                 if !member.is_serving {
                     Decision::NotOurs
                 } else if suspect.node.unschedulable {
-                    // No record of Sundown's cordons the Node of a suspect.
+                    // Suspects have no record that cordons, so somebody else set this cordon.
                     Decision::Wait(WaitReason::CordonedByOthers)
                 } else if busy.contains(&member.group) {
                     Decision::Wait(WaitReason::GroupBusy)
@@ -143,8 +144,7 @@ pub fn choose(
     suspects.into_iter().map(decide).collect()
 }
 
-/// The groups with a node that was taken on as impaired and is not finished: it is drained, it waits
-/// for its replacement, or it goes away.
+/// The groups with an unfinished impaired node ([`super::ScannedNode::is_unfinished`]).
 #[must_use]
 pub fn busy_groups(scene: &Scene<'_>) -> BTreeSet<GroupName> {
     let unfinished = scene.nodes.iter().filter(|scanned| scanned.is_unfinished());

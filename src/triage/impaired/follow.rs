@@ -80,7 +80,8 @@ fn due_step(
     if !is_only_node_of_its_instance(scene, scanned) {
         return Some(Step::Wait(WaitReason::SeveralNodes));
     }
-    // One bad round is not enough. A Node that was taken on was Ready before.
+    // One round that shows the instance sick is not enough: it must be sick for `after`. `true`: no
+    // Node that Sundown has accepted as sick counts as a failed launch.
     let (_, since) = sick_since(scene, scanned, history, true)?;
     (since.plus(after) <= scene.now).then_some(Step::SetUnhealthy)
 }
@@ -104,12 +105,12 @@ pub fn due_steps<'a>(
     scene.nodes.iter().filter_map(step).collect()
 }
 
-/// Whether the instance of the Node with this UID may be reported to Auto Scaling right now. `scene`
-/// has the Node as the API server has just returned it. `reported`: the instances that were reported
-/// within an hour.
+/// Whether Sundown may report the instance of the Node with this UID to Auto Scaling right now.
+/// `scene` has the Node as the API server has just returned it. `reported`: what was reported to
+/// Auto Scaling within an hour.
 ///
 /// # Errors
-/// It must not be reported; with the reason if there is one to report.
+/// If it may not: `Some` is why the node waits. `None`: no step is due, so the node does not wait.
 pub fn confirm_set_unhealthy(
     scene: &Scene<'_>,
     uid: &str,
@@ -131,9 +132,9 @@ pub fn confirm_set_unhealthy(
     }
 }
 
-/// The step to take, given what AWS answers about the instance. Never restores a node whose group
-/// already replaces it, and reports an instance to Auto Scaling only once. Restores a node whose
-/// instance is in no group. `None`: nothing is left to do, and nothing waits.
+/// The step to take, given what AWS answers about the instance. `None`: no step. A node whose group
+/// already replaces its instance is never restored, but one whose instance is in no group is. An
+/// instance that Auto Scaling already counts as unhealthy is not reported again. `None`: nothing is left to do, and nothing waits.
 #[must_use]
 pub const fn next_step(due: Step, view: &AwsView) -> Option<Step> {
     match (due, view) {

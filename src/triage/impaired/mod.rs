@@ -129,10 +129,10 @@ pub struct Member {
     pub group: GroupName,
     /// It runs, and its group counts on it.
     pub is_serving: bool,
-    /// The instances that are `InService` and healthy are as much as the group wants. Also `true`
-    /// if it counts vCPUs or memory, because AWS does not report those of an instance.
+    /// The instances that are `InService` and healthy reach the desired capacity of the group. Also
+    /// `true` if it counts vCPUs or memory, because AWS does not report those of an instance.
     pub is_group_complete: bool,
-    /// Its group counts on it no longer: Auto Scaling has it as unhealthy.
+    /// Its `HealthStatus` in Auto Scaling is `Unhealthy`.
     pub is_unhealthy: bool,
     /// The group replaces unhealthy instances: none of the processes that do is suspended.
     pub group_replaces_unhealthy: bool,
@@ -221,7 +221,8 @@ pub fn suspects(scene: &Scene<'_>, history: &NodeHistory, after: Duration) -> Ve
         let was_ready = history.was_ready(&scanned.node);
         let (symptom, since) = sick_since(scene, scanned, history, was_ready)?;
         let is_long = since.plus(after) <= scene.now;
-        // This sickness was taken on before, and a person has ended that drain.
+        // The mark shows an earlier drain of this Node, which a person may have ended. Sundown
+        // drains the Node again only if it was healthy after the mark and then became sick.
         let is_new = scanned.mark.as_ref().is_none_or(|mark| {
             mark.at < since && history.was_healthy_after(&scanned.node, mark.at)
         });

@@ -128,7 +128,7 @@ impl WaitReason {
                 "its group has suspended ReplaceUnhealthy or Terminate: it replaces no instance"
             }
             Self::ReplacementLate => {
-                "Auto Scaling was told over an hour ago that its instance is unhealthy"
+                "Auto Scaling has known for over an hour that its instance is unhealthy"
             }
         }
     }

@@ -116,9 +116,9 @@ pub struct Candidate {
     pub waiting: WaitingInstance,
     /// When a round first showed it waiting in this state.
     pub first_seen: Moment,
-    /// When the previous answered round began, which did not show the instance waiting. If it
-    /// waited in the other state before: when the round began that showed the change. `None`: no
-    /// earlier round was answered.
+    /// When the last answered round before `first_seen` began: it did not show the instance
+    /// waiting. If the instance waited in another state until then: when the round began that first
+    /// showed this state. `None`: no earlier round was answered.
     pub absent_at: Option<Moment>,
     /// How often it was checked before.
     pub checks: u32,
