@@ -28,6 +28,8 @@ pub enum Api {
     DescribeLifecycleHooks,
     /// `autoscaling:DescribeAutoScalingGroups`.
     DescribeAutoScalingGroups,
+    /// `autoscaling:DescribeWarmPool`.
+    DescribeWarmPool,
     /// `ec2:DescribeInstances`.
     DescribeInstances,
     /// `ec2:DescribeInstanceStatus`.
@@ -54,7 +56,7 @@ pub enum Api {
 
 impl Api {
     /// The actions of the service, for tables and for initializing metrics.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ReceiveMessage,
         Self::DeleteMessageBatch,
         Self::ChangeMessageVisibilityBatch,
@@ -63,6 +65,7 @@ impl Api {
         Self::CompleteLifecycleAction,
         Self::DescribeLifecycleHooks,
         Self::DescribeAutoScalingGroups,
+        Self::DescribeWarmPool,
         Self::DescribeInstances,
         Self::DescribeInstanceStatus,
     ];
@@ -96,6 +99,7 @@ impl Api {
             Self::CompleteLifecycleAction => "CompleteLifecycleAction",
             Self::DescribeLifecycleHooks => "DescribeLifecycleHooks",
             Self::DescribeAutoScalingGroups => "DescribeAutoScalingGroups",
+            Self::DescribeWarmPool => "DescribeWarmPool",
             Self::DescribeInstances => "DescribeInstances",
             Self::DescribeInstanceStatus => "DescribeInstanceStatus",
             Self::SetInstanceHealth => "SetInstanceHealth",
@@ -131,6 +135,7 @@ impl Api {
             | Self::CompleteLifecycleAction
             | Self::DescribeLifecycleHooks
             | Self::DescribeAutoScalingGroups
+            | Self::DescribeWarmPool
             | Self::DescribePolicies
             | Self::PutLifecycleHook
             | Self::DeleteLifecycleHook

@@ -295,13 +295,13 @@ fn is_about_credentials(code: &str) -> bool {
 }
 
 /// Whether a `ValidationError` means that the lifecycle action no longer waits, or (for
-/// DescribeLifecycleHooks) that the group does not exist.
+/// DescribeLifecycleHooks and DescribeWarmPool) that the group does not exist.
 fn is_gone(api: Api, message: &str) -> bool {
     match api {
         Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => {
             message.contains(NO_ACTIVE_ACTION)
         }
-        Api::DescribeLifecycleHooks => message.contains("not found"),
+        Api::DescribeLifecycleHooks | Api::DescribeWarmPool => message.contains("not found"),
         _ => false,
     }
 }
@@ -365,6 +365,7 @@ mod tests {
             (Heartbeat, "", Outcome::Rejected),
             (Hooks, no_group, Outcome::Gone),
             (Hooks, "1 validation error detected", Outcome::Rejected),
+            (Api::DescribeWarmPool, no_group, Outcome::Gone),
             (Groups, "1 validation error detected", Outcome::Rejected),
         ] {
             assert_eq!(

@@ -1,6 +1,6 @@
 //! The calls about groups with their instances and hooks, and those that change hooks. They are for
 //! operator commands; the service uses only [`AutoScaling::members_of`] and
-//! [`AutoScaling::waiting_members`].
+//! [`AutoScaling::waiting_members`]. None of them shows the instances in warm pools.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,8 +33,11 @@ pub struct Group {
     pub tags: BTreeMap<String, String>,
     /// What it wants, and what each instance counts.
     pub capacity: GroupCapacity,
-    /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
+    /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them. Those in its warm pool
+    /// are missing: see [`AutoScaling::warm_pool`].
     pub members: Vec<(String, String)>,
+    /// It has a warm pool (`WarmPoolConfiguration`, `WarmPoolSize`).
+    pub has_warm_pool: bool,
     /// The instances whose `HealthStatus` is `Unhealthy`.
     pub unhealthy: BTreeSet<String>,
     /// The processes that are suspended, such as `ReplaceUnhealthy` (`SuspendedProcesses`).
@@ -50,6 +53,8 @@ pub struct WaitingMembers {
     pub members: Vec<(GroupName, String, String)>,
     /// Group and `InstanceId` of the retained instances; those of the pages that were answered.
     pub retained: Vec<(GroupName, String)>,
+    /// The groups that have a warm pool, whose instances are missing above; `most` at most.
+    pub with_warm_pool: Vec<GroupName>,
     /// How many calls were made.
     pub calls: u64,
     /// Whether AWS answered every page.
@@ -134,9 +139,13 @@ impl AutoScaling {
         waits: impl Fn(&str) -> bool,
     ) -> WaitingMembers {
         let (mut members, mut retained) = (Vec::new(), Vec::new());
+        let mut with_warm_pool = Vec::new();
         let (mut calls, wanted) = (0, filter(by));
         let page = |groups: Vec<AutoScalingGroup>| {
             for group in groups.into_iter().filter_map(group) {
+                if group.has_warm_pool && with_warm_pool.len() < most {
+                    with_warm_pool.push(group.group.clone());
+                }
                 let kept = group.members.iter().filter(|(_, state)| is_retained(state));
                 let room = most.saturating_sub(retained.len());
                 retained.extend(kept.take(room).map(|(id, _)| (group.group.clone(), id.clone())));
@@ -151,7 +160,7 @@ impl AutoScaling {
             request.filters(wanted.clone())
         };
         let result = self.describe_pages(&shown(by), which, page).await;
-        WaitingMembers { members, retained, calls, result }
+        WaitingMembers { members, retained, with_warm_pool, calls, result }
     }
 
     async fn describe(
@@ -322,6 +331,8 @@ fn filter(filter: &GroupFilter) -> Filter {
 
 fn group(described: AutoScalingGroup) -> Option<Group> {
     let retains_abandoned = retains_abandoned(&described);
+    let has_warm_pool = described.warm_pool_configuration().is_some()
+        || described.warm_pool_size().is_some_and(|size| size > 0);
     let instances = described.instances.unwrap_or_default();
     let is_unhealthy = |i: &&aws_sdk_autoscaling::types::Instance| {
         i.health_status().is_some_and(|health| health.eq_ignore_ascii_case("unhealthy"))
@@ -338,9 +349,6 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
     let desired = desired.map(|n| n.try_into().unwrap_or(0));
     let suspended = described.suspended_processes.unwrap_or_default();
     let members = instances.into_iter();
-    let member = |i: aws_sdk_autoscaling::types::Instance| {
-        Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()))
-    };
     let tags = described
         .tags
         .unwrap_or_default()
@@ -352,10 +360,16 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
         tags,
         capacity: GroupCapacity::new(desired, weights),
         members: members.filter_map(member).collect(),
+        has_warm_pool,
         unhealthy,
         suspended: suspended.into_iter().filter_map(|process| process.process_name).collect(),
         retains_abandoned,
     })
+}
+
+/// `InstanceId` and `LifecycleState` of an instance.
+pub(super) fn member(instance: aws_sdk_autoscaling::types::Instance) -> Option<(String, String)> {
+    Some((instance.instance_id?, instance.lifecycle_state?.as_str().to_owned()))
 }
 
 /// `None` for a transition that is neither a launch nor a termination.

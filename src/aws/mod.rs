@@ -25,6 +25,7 @@ mod receiving;
 mod region;
 #[cfg(test)]
 mod tests;
+mod warm_pool;
 
 pub use autoscaling::{AutoScaling, DescribedHook, GroupFacts};
 pub use call::{Api, ApiCall, Outcome};
@@ -43,3 +44,4 @@ pub use lookup::{
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
 pub use receiving::{Body, ByteLimit};
 pub use region::{UnknownRegion, region_of_queue};
+pub use warm_pool::WarmPool;

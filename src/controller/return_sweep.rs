@@ -81,7 +81,7 @@ async fn look(term: &Term, node: &Node, awaited: &AwaitedReturn) -> Result<Look,
     let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
     let group_state = match &awaited.group {
         Some(group) => {
-            let asking = lookups.members.state_since(group, &awaited.instance, now);
+            let asking = lookups.members.listed_state_since(group, &awaited.instance, now);
             answer(Asked::Group, asking).await?
         }
         None => None,

@@ -269,20 +269,24 @@ async fn missing(
     let since = now.checked_sub(MAX_ANSWER_AGE).unwrap_or(now);
     let state = match &awaited.group {
         Some(group) => {
-            let asking = lookups.members.state_since(group, &awaited.instance, since);
+            let asking = lookups.members.listed_state_since(group, &awaited.instance, since);
             answer(Asked::Group, asking).await?
         }
         None => None,
     };
     let of_group = AwsAnswer { group_state: state.as_deref(), ..none };
-    if let Some(MissingOfBoot::LeftPool) = awaited.missing(node, None, &of_group) {
+    // Of an instance that the group does not list, its tags show whether it has left the pool.
+    if of_group.group_state.is_some()
+        && let Some(MissingOfBoot::LeftPool) = awaited.missing(node, None, &of_group)
+    {
         return Ok(Some(MissingOfBoot::LeftPool));
     }
     let asking = lookups.instances.get_since(&awaited.instance, since);
     let (_, instance) = answer(Asked::Ec2, asking).await?;
     let of_aws = AwsAnswer { instance: instance.as_deref(), ..of_group };
-    if let Some(MissingOfBoot::Running) = awaited.missing(node, None, &of_aws) {
-        return Ok(Some(MissingOfBoot::Running));
+    let before_lease = awaited.missing(node, None, &of_aws);
+    if matches!(before_lease, Some(MissingOfBoot::LeftPool | MissingOfBoot::Running)) {
+        return Ok(before_lease);
     }
     let reading = node_lease_renewed(&term.shared.cluster, &node.name);
     let renewed = answer(Asked::Lease, reading).await?;

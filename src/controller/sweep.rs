@@ -2,26 +2,25 @@
 //! event of it has arrived, and decides about each as if its event had come.
 //! [`crate::triage::sweep`] decides when to ask and which instances to check.
 
+mod ask;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
-use super::{context::Term, decision::Decision, hook_claims, rounds};
+use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
-    aws::{AwsError, GroupFilter, WaitingMembers},
-    cluster::{About, EventNote, EventReason, Severity},
-    domain::{GroupName, HookKey, HookName, InstanceId, Interruption, Transition, seconds},
-    observe::SweepResult,
+    domain::{HookKey, HookName, Interruption, Transition, seconds},
     record,
     triage::{
-        GroupHooks, HooksAnswer, Retained, RoundFailure,
-        sweep::{Candidate, Due, MAX_WAITING, RoundEnd, Sweep, WaitState, WaitingInstance},
+        GroupHooks, HooksAnswer, Retained,
+        sweep::{Candidate, Due, RoundEnd, Sweep, WaitState, WaitingInstance},
     },
 };
 
@@ -30,9 +29,6 @@ const MAX_CONCURRENT_CHECKS: usize = 64;
 /// How long a check lasts at most. What AWS has proved by then is decided without this limit, and
 /// without a place among the [`MAX_CONCURRENT_CHECKS`].
 const CHECK_TIMEOUT: std::time::Duration = seconds(60);
-
-/// How many newly retained instances of one round are reported one by one.
-const MOST_REPORTED: usize = 20;
 
 /// Runs until the end of the term. A dry run does not start it: a heartbeat is a write.
 pub(super) async fn run(term: Arc<Term>) {
@@ -93,7 +89,7 @@ fn is_swept(term: &Term, state: WaitState, transition: Transition) -> bool {
 async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Retained) {
     let (clock, random) = (term.shared.clock, &term.shared.random);
     sweep.round_begins(clock.now());
-    let round = ask(term, cluster, retained).await;
+    let round = ask::ask(term, cluster, retained).await;
     let RoundEnd { left_out, fails_too_often } =
         sweep.round_ended(clock.now(), round, random.fraction());
     if left_out > 0 {
@@ -109,85 +105,6 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Ret
              nothing finds lifecycle hooks whose event is lost. The log says why at level debug."
         );
     }
-}
-
-/// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
-/// Each call has a time limit.
-async fn ask(
-    term: &Term,
-    cluster: &str,
-    retained: &mut Retained,
-) -> Result<Vec<WaitingInstance>, RoundFailure> {
-    let filters = [
-        GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
-        GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
-    ];
-    let metrics = &term.shared.metrics;
-    let (mut found, mut kept) = (BTreeMap::new(), BTreeMap::new());
-    for filter in filters {
-        let waits = |state: &str| WaitState::of(state).is_some_and(|s| is_acted_on(term, s));
-        let WaitingMembers { members, retained, calls, result } =
-            term.shared.aws.autoscaling().waiting_members(&filter, MAX_WAITING + 1, waits).await;
-        metrics.sweep_calls(calls);
-        if let Err(error) = result {
-            return Err(failed(term, &error));
-        }
-        // Most groups have both tags.
-        let of_filter = retained.into_iter();
-        kept.extend(of_filter.filter_map(|(group, id)| Some((id.parse().ok()?, group))));
-        let waiting = members.into_iter().filter_map(|(group, instance, state)| {
-            let (instance, state): (InstanceId, _) =
-                (instance.parse().ok()?, WaitState::of(&state)?);
-            Some((instance.clone(), WaitingInstance { instance, group, state }))
-        });
-        found.extend(waiting);
-    }
-    metrics.sweep(SweepResult::Answered);
-    report_retained(term, &retained.round_answered(kept));
-    metrics.set_retained_instances(retained.count());
-    Ok(found.into_values().collect())
-}
-
-/// Reports instances that their groups have begun to retain, or that a new leader sees first.
-fn report_retained(term: &Term, new: &[(InstanceId, GroupName)]) {
-    for (instance, group) in new.iter().take(MOST_REPORTED) {
-        warn!(
-            %instance, %group,
-            "The group retains an instance, because a terminate hook of it was abandoned. It costs \
-             money until somebody terminates it (TerminateInstanceInAutoScalingGroup)."
-        );
-        for node in term.shared.nodes.by_instance(instance) {
-            term.note(EventNote {
-                about: About::Node(node.name.clone()),
-                severity: Severity::Warning,
-                reason: EventReason::InstanceRetained,
-                message: format!(
-                    "Group {group} retains {instance}, because a terminate hook of it was \
-                     abandoned. It costs money until somebody terminates it."
-                ),
-            });
-        }
-    }
-    let others = new.len().saturating_sub(MOST_REPORTED);
-    if others > 0 {
-        warn!(others, "Groups retain more instances. The metric counts all of them.");
-    }
-}
-
-fn failed(term: &Term, error: &AwsError) -> RoundFailure {
-    let failure = rounds::failure(error);
-    term.shared.metrics.sweep(rounds::label(failure));
-    if failure == RoundFailure::Denied && term.is_first_report("the sweep is denied") {
-        warn!(
-            %error,
-            "The sweep may not call DescribeAutoScalingGroups: if an event is lost, its lifecycle \
-             hook times out. Allow autoscaling:DescribeAutoScalingGroups in the role's policy, or \
-             set --sweep-interval 0s."
-        );
-    } else {
-        debug!(%error, "A round of the sweep failed.");
-    }
-    failure
 }
 
 /// The instances that are being checked.

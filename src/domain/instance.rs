@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
-use super::Moment;
+use super::{GroupName, Moment};
+
+/// The tag by which Auto Scaling names the group on its instances. It goes when the instance is
+/// detached from the group.
+const GROUP_TAG: &str = "aws:autoscaling:groupName";
 
 /// An EC2 instance id: `i-` and 8 or 17 lower-case hexadecimal digits (EC2 user guide, "Resource
 /// IDs").
@@ -132,6 +136,14 @@ pub struct InstanceFacts {
     pub private_address: Option<String>,
     /// Its tags; EC2 soon removes those of a terminated instance.
     pub tags: BTreeMap<String, String>,
+}
+
+impl InstanceFacts {
+    /// The Auto Scaling group that its tags name; an instance in a warm pool belongs to it, too.
+    #[must_use]
+    pub fn group(&self) -> Option<GroupName> {
+        self.tags.get(GROUP_TAG).map(|name| name.as_str().into())
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //!
 //! | AWS's answer | next |
 //! | --- | --- |
-//! | the instance is in the group, in a wait state of the hook's transition | [`Next::Complete`] |
+//! | the instance is in the group or its warm pool, in a wait state of the hook's transition | [`Next::Complete`] |
 //! | the instance does not wait; asked after the action's end | [`Next::Over`] |
 //! | the instance does not wait; the first time | [`Next::Prove`]: send a heartbeat, which shows whether the action is over, and ask again in 15 s |
 //! | the instance does not wait; for less than a minute | [`Next::Ask`] again in 15 s |
@@ -40,13 +40,13 @@ const ASK_SELDOM: Duration = Duration::from_mins(5);
 /// An answer permits a completion that is sent within this time.
 const GOOD_FOR: Duration = seconds(60);
 
-/// The answer of DescribeAutoScalingGroups about an instance that, by a record, waits in a
+/// The answer of the group and of its warm pool about an instance that, by a record, waits in a
 /// lifecycle hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// It is in the group, in a wait state of the hook's transition.
+    /// It is in the group or its warm pool, in a wait state of the hook's transition.
     Waiting,
-    /// It is not in the group, or in another state.
+    /// It is in neither, or in another state.
     NotWaiting,
     /// A policy forbids the question.
     Forbidden,

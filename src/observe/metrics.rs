@@ -178,7 +178,7 @@ impl Metrics {
             sweep_calls: reg(
                 &mut r,
                 "sweep_calls",
-                "Calls of DescribeAutoScalingGroups in rounds of the sweep",
+                "Calls of DescribeAutoScalingGroups and DescribeWarmPool in rounds of the sweep",
             ),
             sweep_found: reg(
                 &mut r,
@@ -459,7 +459,7 @@ impl Metrics {
         self.sweeps.get_or_create(&[("result", result.as_str())]).inc();
     }
 
-    /// Counts calls of DescribeAutoScalingGroups in a round of the sweep.
+    /// Counts calls of Auto Scaling in a round of the sweep.
     pub fn sweep_calls(&self, count: u64) {
         self.sweep_calls.inc_by(count);
     }

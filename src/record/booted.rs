@@ -10,9 +10,13 @@
 //! | the instance runs | EC2 |
 //! | its kubelet has renewed its Lease since the last interruption and the end of the drain | its Lease |
 //!
-//! An instance has left the pool when it is launched into the group (`Pending`, `Pending:Wait`,
-//! `Pending:Proceed`), in service, in standby or in no group any longer. Sundown must not wait for
+//! An instance has left the pool when its group lists it as launched into the group (`Pending`,
+//! `Pending:Wait`, `Pending:Proceed`), in service or in standby. Sundown must not wait for
 //! `InService`: the launch hook may wait for a pod that does not come before the Node is put back.
+//!
+//! A group lists none of the instances in its warm pool (Auto Scaling API reference,
+//! DescribeAutoScalingGroups). So an instance that it does not list has left the pool only if EC2
+//! shows that the instance no longer has the tag that names the group: it was detached.
 //!
 //! Times of Leases come from the kubelet. This code assumes that its clock agrees with AWS's.
 
@@ -41,7 +45,7 @@ pub enum MissingOfBoot {
     LeaseRenewal,
     /// EC2 does not report the instance as running.
     Running,
-    /// Its group shows that it is in the warm pool, or that it ends.
+    /// It may be in the warm pool of its group, or its group shows that it ends.
     LeftPool,
 }
 
@@ -59,7 +63,7 @@ impl fmt::Display for MissingOfBoot {
             Self::Ready => "its Node is not Ready",
             Self::LeaseRenewal => "its kubelet has not renewed its Lease",
             Self::Running => "EC2 does not report its instance as running",
-            Self::LeftPool => "its group does not show that its instance has left the warm pool",
+            Self::LeftPool => "nothing shows that its instance has left the warm pool of its group",
         })
     }
 }
@@ -93,7 +97,7 @@ impl AwaitedBoot {
         let runs = answer.instance.is_some_and(|found| found.state == InstanceState::Running);
         if node.ready != Ready::True {
             Some(MissingOfBoot::Ready)
-        } else if self.group.is_some() && !has_left_pool(answer.group_state) {
+        } else if self.group.as_ref().is_some_and(|group| !has_left_pool(group, answer)) {
             Some(MissingOfBoot::LeftPool)
         } else if !runs {
             Some(MissingOfBoot::Running)
@@ -105,9 +109,12 @@ impl AwaitedBoot {
     }
 }
 
-/// `state`: its `LifecycleState`; `None`: it is in no group.
-fn has_left_pool(state: Option<&str>) -> bool {
-    state.is_none_or(|state| {
-        matches!(state, "Pending" | "Pending:Wait" | "Pending:Proceed" | "InService" | "Standby")
-    })
+fn has_left_pool(group: &GroupName, answer: &AwsAnswer<'_>) -> bool {
+    match answer.group_state {
+        Some(state) => matches!(
+            state,
+            "Pending" | "Pending:Wait" | "Pending:Proceed" | "InService" | "Standby"
+        ),
+        None => answer.instance.is_some_and(|found| found.group().as_ref() != Some(group)),
+    }
 }

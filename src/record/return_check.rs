@@ -61,7 +61,8 @@ struct Stop {
 /// What AWS has answered about the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AwsAnswer<'a> {
-    /// Its `LifecycleState` in the group; `None`: not asked, or not in the group.
+    /// Its `LifecycleState` in the list of the group; `None`: not asked, or not in the list: it is
+    /// in no group, or in a warm pool.
     pub group_state: Option<&'a str>,
     /// The instance in EC2; `None`: not asked, or there is no such instance.
     pub instance: Option<&'a InstanceFacts>,

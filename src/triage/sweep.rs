@@ -1,6 +1,7 @@
 //! The sweep: finds instances that wait in a lifecycle hook although no event of it has arrived.
 //!
-//! [`Sweep`] decides when to call DescribeAutoScalingGroups, and which waiting instances to check.
+//! [`Sweep`] decides when to call DescribeAutoScalingGroups and, for groups that have a warm pool,
+//! DescribeWarmPool, and which waiting instances to check.
 //! The first check comes [`FIRST_CHECK_AFTER`] after the instance was first seen, because its event may still
 //! arrive. The pauses between the checks grow, because the instance may wait only in a hook that
 //! Sundown does not answer. If AWS does not answer a check, the next one comes soon, and the pauses
@@ -26,7 +27,7 @@ const RETRY_UNANSWERED: Duration = seconds(45);
 /// name of a group, which has at most 255 characters.
 pub const MAX_WAITING: usize = 5_000;
 
-/// When to call DescribeAutoScalingGroups, and which instances to check.
+/// When to ask Auto Scaling for the instances that wait, and which instances to check.
 #[derive(Debug)]
 pub struct Sweep {
     rounds: Rounds,

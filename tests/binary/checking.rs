@@ -222,6 +222,23 @@ async fn each_permission_that_is_missing_is_named_with_its_remedy_and_the_other_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_right_to_ask_for_warm_pools_is_checked_if_a_group_has_one() {
+    let stage = sound(68).await;
+    assert!(!stage.check(&[]).await.answers().contains_key("group.warm-pool"));
+    stage.world.aws.put_warm_pool("asg");
+    let report = stage.check(&[]).await;
+    assert_eq!(report.at("group.warm-pool")["answer"], "yes");
+    let api = "autoscaling:DescribeWarmPool";
+    stage.world.aws.fault(FaultRule::new(api, Fault::AccessDenied, How::Always));
+    let report = stage.check(&["--receive"]).await;
+    assert_eq!(
+        (report.wrong(), report.code),
+        (BTreeSet::from([("group.warm-pool", "no")]), Some(0))
+    );
+    assert!(report.at("group.warm-pool")["remedy"].as_str().unwrap().contains(api));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_away_keeps_no_other_point_from_being_asked() {
     let stage = sound(62).await;
     stage.world.aws.delete_queue(stage.world.queue());

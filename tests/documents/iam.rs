@@ -21,6 +21,7 @@ fn action(api: Api) -> &'static str {
         Api::CompleteLifecycleAction => "autoscaling:CompleteLifecycleAction",
         Api::DescribeLifecycleHooks => "autoscaling:DescribeLifecycleHooks",
         Api::DescribeAutoScalingGroups => "autoscaling:DescribeAutoScalingGroups",
+        Api::DescribeWarmPool => "autoscaling:DescribeWarmPool",
         Api::DescribeInstances => "ec2:DescribeInstances",
         Api::GetCallerIdentity => "sts:GetCallerIdentity",
         Api::DescribePolicies => "autoscaling:DescribePolicies",
@@ -46,6 +47,7 @@ fn place(api: Api) -> Value {
         Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => "groups".into(),
         Api::DescribeLifecycleHooks
         | Api::DescribeAutoScalingGroups
+        | Api::DescribeWarmPool
         | Api::DescribeInstances
         | Api::DescribeInstanceStatus => "region".into(),
         other => panic!("{other:?} is no call of the service"),
@@ -65,9 +67,10 @@ fn the_table_of_the_module_has_every_call_of_the_service_and_no_other() {
     assert_eq!(said, needed);
 }
 
-/// A trial answers no hook, and does not look for scheduled events.
+/// A trial answers no hook, does not sweep, and does not look for scheduled events.
 fn is_of_trial(api: Api) -> bool {
-    place(api) != "groups" && api != Api::DescribeInstanceStatus
+    let is_of_service = matches!(api, Api::DescribeWarmPool | Api::DescribeInstanceStatus);
+    place(api) != "groups" && !is_of_service
 }
 
 /// A trial reads and empties a queue of its own and looks up what the service looks up; it answers

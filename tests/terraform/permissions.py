@@ -170,8 +170,9 @@ class Permissions(unittest.TestCase):
         self.assertEqual(readers, {QUEUE: ["service"], TRIAL: ["trial"]})
 
     def test_a_trial_calls_what_the_service_looks_up_and_writes_nothing_but_its_queue(self):
-        # It does not look for scheduled events.
-        looks_up = {name: call for name, call in TABLE["service"].items() if name != "DescribeInstanceStatus"}
+        # It does not sweep, and does not look for scheduled events.
+        not_of_trial = {"DescribeInstanceStatus", "DescribeWarmPool"}
+        looks_up = {name: call for name, call in TABLE["service"].items() if name not in not_of_trial}
         looked_up = {name: call for name, call in looks_up.items() if listed(call["on"]) == ["region"]}
         received = {name: {**call, "on": "trial_queue"} for name, call in TABLE["service"].items() if "queue" in listed(call["on"])}
         self.assertEqual(TABLE["trial"], {**looked_up, **received})

@@ -107,27 +107,36 @@ fn transitions(hooks: &BTreeMap<HookName, DescribedHook>) -> BTreeMap<HookName, 
     hooks.iter().filter_map(|(name, hook)| Some((name.clone(), hook.transition?))).collect()
 }
 
-/// The instances of a group.
+/// The instances of a group, without those in its warm pool.
 #[derive(Debug, Default)]
 pub struct Members {
     /// What the group wants, and what each instance counts.
     pub capacity: GroupCapacity,
     /// `LifecycleState` of each instance by id, as AWS writes it.
     pub states: BTreeMap<String, String>,
+    /// The group has a warm pool.
+    pub has_warm_pool: bool,
     /// The instances whose `HealthStatus` is `Unhealthy`.
     pub unhealthy: BTreeSet<String>,
     /// The processes of the group that are suspended.
     pub suspended: BTreeSet<String>,
 }
 
-/// Looks up the lifecycle states of instances in Auto Scaling groups, all of a group in one call.
+/// `LifecycleState` of each instance in the warm pool of a group, by id.
+type Pooled = Arc<BTreeMap<String, String>>;
+
+/// Looks up the lifecycle states of instances in Auto Scaling groups, all of a group in one call,
+/// and those of its warm pool in another one.
 #[derive(Debug, Clone)]
-pub struct MemberLookup(Lookup<GroupName, Arc<Members>>);
+pub struct MemberLookup {
+    groups: Lookup<GroupName, Arc<Members>>,
+    pools: Lookup<GroupName, Pooled>,
+}
 
 impl MemberLookup {
-    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), by a call that
-    /// began at `since` or later. `None`: the instance is not in the group, or AWS has no such
-    /// group.
+    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, `Warmed:Stopped`, …),
+    /// by calls that began at `since` or later. The warm pool is asked only if the group has one and
+    /// does not list the instance. `None`: the instance is in neither, or AWS has no such group.
     ///
     /// # Errors
     /// As [`Lookup::get`].
@@ -137,7 +146,26 @@ impl MemberLookup {
         instance: &InstanceId,
         since: Instant,
     ) -> Result<Option<String>, LookupError> {
-        let (_, members) = self.0.get_since(group, since).await?;
+        let Some(members) = self.of_group_since(group, since).await? else { return Ok(None) };
+        let state = members.states.get(instance.as_str());
+        if state.is_some() || !members.has_warm_pool {
+            return Ok(state.cloned());
+        }
+        let (_, pooled) = self.pools.get_since(group, since).await?;
+        Ok(pooled.and_then(|all| all.get(instance.as_str()).cloned()))
+    }
+
+    /// As [`Self::state_since`], but `None` also for an instance in the warm pool.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`].
+    pub async fn listed_state_since(
+        &self,
+        group: &GroupName,
+        instance: &InstanceId,
+        since: Instant,
+    ) -> Result<Option<String>, LookupError> {
+        let members = self.of_group_since(group, since).await?;
         Ok(members.and_then(|all| all.states.get(instance.as_str()).cloned()))
     }
 
@@ -151,7 +179,7 @@ impl MemberLookup {
         group: &GroupName,
         since: Instant,
     ) -> Result<Option<Arc<Members>>, LookupError> {
-        Ok(self.0.get_since(group, since).await?.1)
+        Ok(self.groups.get_since(group, since).await?.1)
     }
 
     /// The instances of a group; the answer may be as old as [`Lookups::members`] keeps it. `None`:
@@ -160,7 +188,7 @@ impl MemberLookup {
     /// # Errors
     /// As [`Lookup::get`].
     pub async fn of_group(&self, group: &GroupName) -> Result<Option<Arc<Members>>, LookupError> {
-        self.0.get(group).await
+        self.groups.get(group).await
     }
 }
 
@@ -177,7 +205,7 @@ pub struct Lookups {
     pub groups: GroupLookup,
     /// Hooks of groups; cached as [`HookLookup::get`] describes.
     pub hooks: HookLookup,
-    /// Lifecycle states of the instances of groups; cached for 10 s.
+    /// Lifecycle states of the instances of groups and of their warm pools; cached for 10 s.
     pub members: MemberLookup,
 }
 
@@ -294,6 +322,7 @@ impl Lookups {
                                 Arc::new(Members {
                                     capacity: g.capacity,
                                     states,
+                                    has_warm_pool: g.has_warm_pool,
                                     unhealthy: g.unhealthy,
                                     suspended: g.suspended,
                                 }),
@@ -302,15 +331,34 @@ impl Lookups {
                         .collect())
                 })
             });
-        Self {
-            instances,
-            dns,
-            blocks,
-            groups,
-            hooks: HookLookup(hooks),
-            members: MemberLookup(members),
-        }
+        let members = MemberLookup {
+            groups: members,
+            pools: start_pools(of_members, clients, random, spawner),
+        };
+        Self { instances, dns, blocks, groups, hooks: HookLookup(hooks), members }
     }
+}
+
+fn start_pools(
+    like: LookupSettings,
+    clients: &Clients,
+    random: &Random,
+    spawner: &Spawner,
+) -> Lookup<GroupName, Pooled> {
+    let settings = LookupSettings { batch: 1, ..like };
+    let autoscaling = clients.autoscaling().clone();
+    Lookup::start(settings, random.clone(), spawner, move |names: Vec<GroupName>| {
+        let autoscaling = autoscaling.clone();
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for group in names {
+                let pool = autoscaling.warm_pool(&group, usize::MAX, |_| true).await;
+                pool.result?;
+                all.push((group, Arc::new(pool.members.into_iter().collect())));
+            }
+            Ok(all)
+        })
+    })
 }
 
 /// Collects all instances of each name: addresses are used again, and two networks may have the

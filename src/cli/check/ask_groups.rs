@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{finding::Finding, groups, hooks, impaired};
 use crate::{
     aws::{Advice, AwsError, Clients, Group, GroupFilter},
-    cli::people::uuid,
+    cli::{people::uuid, words::count},
     cluster::{Cluster, KeepLabels, list_nodes},
     config::Config,
     domain::{GroupName, InstanceId},
@@ -78,7 +78,8 @@ impl<'a> AskGroups<'a> {
         if groups.is_empty() {
             return self.found;
         }
-        for group in &groups {
+        for group in &mut groups {
+            self.add_warm_pool(group).await;
             if !self.group(group).await {
                 return self.found;
             }
@@ -131,6 +132,24 @@ impl<'a> AskGroups<'a> {
             }
         }
         Ok(all.into_values().collect())
+    }
+
+    /// Adds the instances in the warm pool of the group to the others.
+    async fn add_warm_pool(&mut self, group: &mut Group) {
+        const POINT: &str = "group.warm-pool";
+        if !group.has_warm_pool {
+            return;
+        }
+        let name = &group.group;
+        let pool = self.clients.autoscaling().warm_pool(name, usize::MAX, |_| true).await;
+        self.found.push(match pool.result {
+            Ok(()) => {
+                let text = format!("it has {}", count(pool.members.len(), "instance"));
+                Finding::yes(POINT, name.as_str(), text)
+            }
+            Err(error) => Finding::of_error(POINT, name.as_str(), &error).advice(),
+        });
+        group.members.extend(pool.members);
     }
 
     /// Checks one group. Returns `false` if requests about other groups would fail too.

@@ -300,6 +300,7 @@ mod tests {
             members: Vec::new(),
             unhealthy: std::collections::BTreeSet::new(),
             suspended: std::collections::BTreeSet::new(),
+            has_warm_pool: false,
             retains_abandoned: false,
         }
     }

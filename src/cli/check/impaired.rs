@@ -177,6 +177,7 @@ mod tests {
             members: Vec::new(),
             unhealthy: std::collections::BTreeSet::new(),
             suspended: suspended.iter().map(|process| (*process).to_owned()).collect(),
+            has_warm_pool: false,
             retains_abandoned: false,
         };
         for (suspended, words) in [

@@ -112,6 +112,7 @@ mod tests {
             tags,
             capacity: crate::domain::GroupCapacity::default(),
             members,
+            has_warm_pool: false,
             unhealthy,
             suspended,
             retains_abandoned,

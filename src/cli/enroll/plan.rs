@@ -409,6 +409,7 @@ mod tests {
             members,
             unhealthy: std::collections::BTreeSet::new(),
             suspended: std::collections::BTreeSet::new(),
+            has_warm_pool: false,
             retains_abandoned: false,
         };
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };

@@ -51,6 +51,12 @@ pub(super) const RIGHTS: &[Right] = &[
          whether an instance waits in its hook",
     ),
     right(
+        "autoscaling:DescribeWarmPool",
+        false,
+        true,
+        "whether an instance in the warm pool of its group waits in a hook",
+    ),
+    right(
         "ec2:DescribeInstances",
         true,
         true,

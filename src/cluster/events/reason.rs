@@ -298,9 +298,9 @@ reasons! {
     /// An action that only a record names was completed without a confirmation by AWS.
     HookNotConfirmed [Warning] [Node]
         "Sundown completed a lifecycle action that it knew only from the node's record, and could \
-         not first ask AWS whether the instance waits in its group: `DescribeAutoScalingGroups` is \
-         denied, or went unanswered for 30 s."
-        => "Allow `autoscaling:DescribeAutoScalingGroups`.";
+         not first ask AWS whether the instance waits in its group or its warm pool: \
+         `DescribeAutoScalingGroups` or `DescribeWarmPool` is denied, or went unanswered for 30 s."
+        => "Allow `autoscaling:DescribeAutoScalingGroups` and `autoscaling:DescribeWarmPool`.";
     /// A hook turned out to belong to another tool.
     HookNotOurs [Normal] [Node]
         "AWS did not describe the hooks of the group when the interruption was accepted. Now it \

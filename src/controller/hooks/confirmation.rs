@@ -12,8 +12,9 @@ use crate::{
     lifecycle::Seen,
 };
 
-/// Asks DescribeAutoScalingGroups whether the instance waits in a terminate hook, the only kind of
-/// hook that a record holds. Returns when it asked, and the answer.
+/// Asks DescribeAutoScalingGroups, and DescribeWarmPool if the group has a warm pool and does not
+/// list the instance, whether it waits in a terminate hook, the only kind of hook that a record
+/// holds. Returns when it asked, and the answer.
 pub(super) async fn ask(shared: Arc<Shared>, key: HookKey) -> (Moment, Seen) {
     let asked = shared.clock.now();
     let since = tokio::time::Instant::now();
@@ -46,9 +47,10 @@ pub(super) async fn ask(shared: Arc<Shared>, key: HookKey) -> (Moment, Seen) {
 pub(super) fn warn_unconfirmed(shared: &Shared, key: &HookKey) {
     warn!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
-        "DescribeAutoScalingGroups does not answer whether the instance waits in its hook. Sundown \
-         completes the action all the same, although only the node's record names it. Allow \
-         autoscaling:DescribeAutoScalingGroups in the role's policy."
+        "Auto Scaling does not answer whether the instance waits in its hook. Sundown completes the \
+         action all the same, although only the node's record names it. Allow \
+         autoscaling:DescribeAutoScalingGroups and autoscaling:DescribeWarmPool in the role's \
+         policy."
     );
     if let Some(node) = shared.nodes.by_instance(&key.instance).first() {
         shared.recorder.note(EventNote {
@@ -57,8 +59,8 @@ pub(super) fn warn_unconfirmed(shared: &Shared, key: &HookKey) {
             reason: EventReason::HookNotConfirmed,
             message: format!(
                 "Lifecycle hook {} of {} is completed although only the node's record names it: \
-                 DescribeAutoScalingGroups does not answer whether the instance waits. Allow \
-                 autoscaling:DescribeAutoScalingGroups",
+                 Auto Scaling does not answer whether the instance waits. Allow \
+                 autoscaling:DescribeAutoScalingGroups and autoscaling:DescribeWarmPool",
                 key.hook, key.instance
             ),
         });

@@ -51,6 +51,11 @@ fn the_node_the_kubelet_ec2_and_the_group_of_a_warm_pool_must_show_the_return() 
         tags: std::collections::BTreeMap::new(),
     };
     let (running, stopped) = (facts(InstanceState::Running), facts(InstanceState::Stopped));
+    let tagged = |group: &str| {
+        let tags = [("aws:autoscaling:groupName".to_owned(), group.to_owned())];
+        InstanceFacts { tags: tags.into(), ..running.clone() }
+    };
+    let (of_group, of_other) = (tagged("asg"), tagged("another"));
     let up = rebooted(&drained(&spot("e1", 100)));
     let down = Node { ready: Ready::Unknown, ..up.clone() };
     let pooled = rebooted(&drained(&to_pool()));
@@ -90,6 +95,24 @@ fn the_node_the_kubelet_ec2_and_the_group_of_a_warm_pool_must_show_the_return() 
         ),
         ("in standby", &pooled, Some(201), Some("Standby"), Some(&running), None),
         ("detached from its group", &pooled, Some(201), None, Some(&running), None),
+        ("attached to another one", &pooled, Some(201), None, Some(&of_other), None),
+        (
+            "in no list, but of its group",
+            &pooled,
+            Some(201),
+            None,
+            Some(&of_group),
+            Some(MissingOfBoot::LeftPool),
+        ),
+        (
+            "in no list, and EC2 was not asked",
+            &pooled,
+            Some(201),
+            None,
+            None,
+            Some(MissingOfBoot::LeftPool),
+        ),
+        ("listed, with its tag", &pooled, Some(201), service, Some(&of_group), None),
         (
             "it waits in its pool",
             &pooled,

@@ -304,24 +304,6 @@ impl EmbeddedAws {
         self.shared.with(|state, now| state.other_action(now, group, hook, instance, detail))
     }
 
-    /// An instance leaves its warm pool and is in service. No event is sent.
-    pub fn leave_warm_pool(&self, instance: &str) {
-        self.shared.with(|state, now| state.leave_pool(now, instance));
-    }
-
-    /// The same, with the event `EC2 Instance Launch Successful`.
-    pub fn leave_warm_pool_with_event(&self, instance: &str) {
-        self.shared.with(|state, now| {
-            state.leave_pool(now, instance);
-            state.send_out_of_pool(now, instance);
-        });
-    }
-
-    /// Auto Scaling returns an instance to the warm pool, through the terminate hooks of its group.
-    pub fn return_to_warm_pool(&self, instance: &str) {
-        self.shared.with(|state, now| state.return_to_pool(now, instance));
-    }
-
     /// Which instances went out of service without an end, and which came back.
     pub fn service_changes(&self) -> Vec<ServiceChange> {
         self.shared.with(|state, _| state.service_changes.clone())

@@ -20,6 +20,7 @@ mod state;
 mod sts;
 #[cfg(test)]
 mod tests;
+mod warm_pool;
 mod xml;
 
 use std::sync::Arc;

@@ -98,7 +98,7 @@ impl WaitState {
     }
 }
 
-/// An instance that waits, as DescribeAutoScalingGroups shows it.
+/// An instance that waits, as DescribeAutoScalingGroups or DescribeWarmPool shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingInstance {
     /// `InstanceId`.

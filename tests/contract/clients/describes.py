@@ -10,9 +10,11 @@ autoscaling, ec2 = boto3.client("autoscaling"), boto3.client("ec2")
 
 if "make" in sys.argv:
     autoscaling.create_launch_configuration(LaunchConfigurationName="asg", ImageId="ami-12c6146b", InstanceType="m6i.xlarge")
-    autoscaling.create_auto_scaling_group(
-        AutoScalingGroupName="asg", LaunchConfigurationName="asg", MinSize=0, MaxSize=10, DesiredCapacity=2, AvailabilityZones=["eu-west-1a"]
-    )
+    for name, desired in [("asg", 2), ("pooled", 0)]:
+        autoscaling.create_auto_scaling_group(
+            AutoScalingGroupName=name, LaunchConfigurationName="asg", MinSize=0, MaxSize=10, DesiredCapacity=desired, AvailabilityZones=["eu-west-1a"]
+        )
+    autoscaling.put_warm_pool(AutoScalingGroupName="pooled", MinSize=0)
     autoscaling.put_lifecycle_hook(
         AutoScalingGroupName="asg", LifecycleHookName="drain", LifecycleTransition="autoscaling:EC2_INSTANCE_TERMINATING"
     )
@@ -38,6 +40,13 @@ def code(call, **arguments):
         return error.response["Error"]["Code"]
 
 
+def pool(name):
+    """Its configuration without what only one of the servers gives, and its instances."""
+    answer = autoscaling.describe_warm_pool(AutoScalingGroupName=name)
+    configuration = answer.get("WarmPoolConfiguration")
+    return {"WarmPoolConfiguration": configuration and {"MinSize": configuration["MinSize"]}, "Instances": answer["Instances"]}
+
+
 group = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=["asg"])["AutoScalingGroups"][0]
 first = group["Instances"][0]["InstanceId"]
 of_group = {"tag__aws:autoscaling:groupName": ["asg"]}
@@ -55,6 +64,9 @@ answers = {
     "groups_unknown": autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=["nobody"])["AutoScalingGroups"],
     "hook": autoscaling.describe_lifecycle_hooks(AutoScalingGroupName="asg")["LifecycleHooks"][0],
     "hooks_of_another_name": autoscaling.describe_lifecycle_hooks(AutoScalingGroupName="asg", LifecycleHookNames=["nobody"])["LifecycleHooks"],
+    "pool_of_a_group_without_one": pool("asg"),
+    "pool": pool("pooled"),
+    "group_with_a_pool": autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=["pooled"])["AutoScalingGroups"][0],
     "members": autoscaling.describe_auto_scaling_instances(InstanceIds=[first])["AutoScalingInstances"],
     "members_unknown": autoscaling.describe_auto_scaling_instances(InstanceIds=[UNKNOWN])["AutoScalingInstances"],
     "statuses_by_id": ec2.describe_instance_status(InstanceIds=[first])["InstanceStatuses"],

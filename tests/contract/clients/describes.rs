@@ -54,6 +54,11 @@ fn expected(dns_name: &str, by_wildcard: usize) -> Value {
             "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
             "HeartbeatTimeout": 3600, "GlobalTimeout": 172_800, "DefaultResult": "ABANDON" },
         "hooks_of_another_name": [],
+        "pool_of_a_group_without_one": { "WarmPoolConfiguration": null, "Instances": [] },
+        "pool": { "WarmPoolConfiguration": { "MinSize": 0 }, "Instances": [] },
+        "group_with_a_pool": {
+            "AutoScalingGroupName": "pooled", "Instances": [], "WarmPoolConfiguration": { "MinSize": 0 }
+        },
         "members": [{
             "InstanceId": "i-*", "AutoScalingGroupName": "asg", "LifecycleState": "InService"
         }],
@@ -93,6 +98,8 @@ async fn boto3_describes_the_embedded_groups_and_instances() {
     let aws = EmbeddedAws::start(Clock::system(), Settings::default(), &tasks);
     aws.create_group(GroupSpec::new("asg", 2));
     aws.put_hook("asg", HookSpec::terminating("drain"));
+    aws.create_group(GroupSpec::new("pooled", 0));
+    aws.put_warm_pool("pooled");
     let server = aws.serve(loopback().await.unwrap(), &tasks).unwrap();
     compare(
         "the embedded AWS",

@@ -24,6 +24,9 @@ use super::{
 };
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
+/// What shows whether an instance waits: the list of its group, and that of its warm pool.
+const MEMBERS: [&str; 2] =
+    ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeWarmPool"];
 const SIGNS: [&str; 2] = [COMPLETE, "autoscaling:RecordLifecycleActionHeartbeat"];
 
 impl Judge<'_> {
@@ -405,11 +408,8 @@ impl Judge<'_> {
     /// until just before the completion, or until the message of the action came again.
     fn was_empty_and_unconfirmed(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let Some(by) = action.end.as_ref().map(|end| &end.by) else { return false };
-        let of_group = |c: &&Call| {
-            c.api == "autoscaling:DescribeAutoScalingGroups"
-                && c.by == *by
-                && c.object.split(',').any(|group| group == action.group)
-        };
+        let of_group =
+            |c: &&Call| c.by == *by && c.object.split(',').any(|group| group == action.group);
         let is_unconfirmed = |empty: Moment| {
             let knows_message = self.story.notices.iter().any(|notice| {
                 notice.event.token.as_ref() == Some(&action.token)
@@ -417,15 +417,18 @@ impl Judge<'_> {
             });
             // An answer is good for a minute, and an unanswered question is asked again after some
             // seconds.
-            let mut answers = self
+            let answers = self
                 .evidence
                 .calls
                 .iter()
                 .filter(of_group)
                 .filter(|c| c.at + Duration::from_secs(60) >= empty && c.at + SLACK < at);
             let asks_again = |c: &Call| c.at + Duration::from_secs(5) >= empty;
-            let has_asked = answers.clone().any(asks_again);
-            !knows_message && has_asked && answers.all(|c| c.outcome != Outcome::Ok)
+            let is_unanswered = |api: &&str| {
+                let mut answers = answers.clone().filter(|c| c.api == **api);
+                answers.clone().any(asks_again) && answers.all(|c| c.outcome != Outcome::Ok)
+            };
+            !knows_message && MEMBERS.iter().any(is_unanswered)
         };
         self.emptied(node, by, at).any(is_unconfirmed)
     }

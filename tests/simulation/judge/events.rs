@@ -143,6 +143,7 @@ const ROWS: &[Row] = &[
     }),
     ("HookNotConfirmed", WARNING, NODE, |j, _, at| {
         j.met_a_fault("autoscaling:DescribeAutoScalingGroups", at)
+            || j.met_a_fault("autoscaling:DescribeWarmPool", at)
     }),
     ("HookNotOurs", NORMAL, NODE, |j, e, _| {
         j.actions_of(&e.name).any(|a| !j.is_ours(&a.group, &a.hook))

@@ -19,6 +19,9 @@ use crate::harness::NO_CLUSTER_NAME;
 /// event that is on its way, and as many for the calls.
 const LOOKED_INTO: Duration = Duration::from_secs(20);
 
+/// The calls of a round of the sweep: while AWS throttles or denies one, rounds become rarer.
+const SWEEPS: [&str; 2] = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeWarmPool"];
+
 impl Judge<'_> {
     /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got
     /// into one, before anybody had to know it.
@@ -65,7 +68,7 @@ impl Judge<'_> {
             .evidence
             .disturbances
             .iter()
-            .any(|d| d.what == "autoscaling:DescribeAutoScalingGroups" && d.at <= end);
+            .any(|d| SWEEPS.contains(&d.what.as_str()) && d.at <= end);
         let interval = self.evidence.terms.longest("--sweep-interval", Duration::ZERO);
         let interval = if is_rare { interval.max(Duration::from_secs(600)) } else { interval };
         let node = self.evidence.nodes.get(&action.instance).map_or("", String::as_str);

@@ -13,6 +13,7 @@ use crate::{
 };
 
 const SWEEP: &[&str] = &["--sweep-interval", "1m"];
+const POOL: &str = "autoscaling:DescribeWarmPool";
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 const INTO_POOL: [(&str, &str); 2] = [("Origin", "EC2"), ("Destination", "WarmPool")];
 const BACK_TO_POOL: [(&str, &str); 2] =
@@ -319,5 +320,79 @@ async fn the_hook_waits_for_the_cordon_of_a_node_that_registers_again_meanwhile(
     assert!(stage.is_cordoned(&instance) && pooled(&stage, &instance));
     assert_eq!(sundown.messages("launch-hook", "launch_answered"), 1.0);
     sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_pools_of_groups_that_have_one_are_asked_for() {
+    let stage = Stage::new(2_514);
+    let instance = group(&stage, 2).remove(0);
+    let sundown = stage.lead("sundown-0", SWEEP).await;
+    stage.pass(300).await;
+    assert_eq!(stage.world.aws.count(POOL), 0);
+    into_pool(&stage, &instance);
+    stage.pass(300).await;
+    let asked = stage.world.aws.count(POOL);
+    assert!((4..=8).contains(&asked), "once a round: {asked}");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_may_not_ask_for_warm_pools_says_so_once_and_finds_all_other_waits() {
+    let logs = Logs::keep();
+    let stage = Stage::new(2_515);
+    let instances = group(&stage, 3);
+    let sundown = stage.lead("sundown-0", SWEEP).await;
+    stage.world.aws.fault(FaultRule::new(POOL, Fault::AccessDenied, How::Always));
+    stage.world.aws.lose_events(stage.clock.now() + s(86_400));
+    into_pool(&stage, &instances[0]);
+    stage.world.aws.terminate(&instances[1], true);
+    let is_ended = |hook: &str, instance: &str| {
+        stage.actions(instance).iter().any(|a| a.hook == hook && a.end.is_some())
+    };
+    stage.until(100, "it is found", || is_ended("sundown-drain", &instances[1])).await;
+    stage.pass(180).await;
+    assert!(!stage.is_over(&instances[0]), "nothing shows its wait");
+    let denied =
+        ["WARN", "The sweep may not call DescribeWarmPool", "autoscaling:DescribeWarmPool"];
+    assert_eq!(logs.with(&denied).len(), 1);
+    assert_eq!(sundown.metric("sweeps_total{result=\"denied\"}"), 0.0);
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_become_rarer_while_aws_throttles_the_calls_about_warm_pools() {
+    let stage = Stage::new(2_516);
+    let instance = group(&stage, 2).remove(0);
+    let sundown = stage.lead("sundown-0", SWEEP).await;
+    into_pool(&stage, &instance);
+    stage.pass(120).await;
+    let before = stage.world.aws.count(POOL);
+    stage.world.aws.fault(FaultRule::new(POOL, Fault::Throttle, How::Always));
+    stage.pass(900).await;
+    let rounds = stage.world.aws.count(POOL) - before;
+    assert!((3..=5).contains(&rounds), "after 1, 2, 4 and 8 minutes: {rounds}");
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_leader_completes_a_return_to_the_warm_pool_that_only_the_record_names() {
+    let stage = Stage::new(2_517);
+    let instance = group(&stage, 2).remove(0);
+    stage.slow_pod(&instance, "web", 60);
+    let leader = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.other_action("asg", "sundown-drain", &instance, &BACK_TO_POOL).unwrap();
+    stage.until(20, "it is accepted", || stage.record(&instance).is_some()).await;
+    stage.until(10, "its message is deleted", || stage.in_queue() == 0).await;
+    leader.kill();
+    let logs = Logs::keep();
+    let next = stage.lead("sundown-1", &[]).await;
+    stage.until(120, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(logs.with(&["AWS does not show the instance waiting"]).len(), 0);
+    next.stop().await;
     stage.end();
 }

@@ -330,6 +330,21 @@ async fn a_machine_that_boots_in_its_warm_pool_stays_cordoned() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_that_was_detached_from_its_group_in_the_warm_pool_is_as_it_was() {
+    let stage = Stage::new(954);
+    let instance = stage.group(2, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    drain(&stage, &instance).await;
+    stage.world.kube.reboot(&stage.world.node_of(&instance).unwrap());
+    stage.pass(120).await;
+    assert!(stage.is_cordoned(&instance), "its group may have it in its pool");
+    stage.world.aws.detach(&instance);
+    stage.until(30, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_stays_cordoned_because_aws_does_not_answer_is_reported_with_the_permission() {
     let logs = Logs::keep();
     let stage = Stage::new(953);

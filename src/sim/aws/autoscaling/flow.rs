@@ -79,6 +79,9 @@ impl State {
         } else {
             EndsIn::SameState
         };
+        if matches!(ends_in, EndsIn::WarmPool | EndsIn::OutOfPool) {
+            self.groups.get_mut(group)?.has_warm_pool = true;
+        }
         let token = self.begin_action(now, group, &hook, instance, ends_in);
         self.send_action(now, group, &hook, instance, &token, detail);
         Some(token)

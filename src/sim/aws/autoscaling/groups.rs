@@ -18,6 +18,9 @@ use crate::{
 /// Time until a group acts on an instance that was set unhealthy.
 const HEALTH_CHECK: Duration = Duration::from_secs(10);
 
+/// The tag that Auto Scaling puts on the instances of a group.
+const GROUP_TAG: &str = "aws:autoscaling:groupName";
+
 #[derive(Debug)]
 pub(in crate::sim::aws) struct Group {
     pub(in crate::sim::aws) spec: GroupSpec,
@@ -33,6 +36,8 @@ pub(in crate::sim::aws) struct Group {
     pub(in crate::sim::aws) suspended: BTreeSet<String>,
     /// A launch of missing instances is scheduled.
     replacing: bool,
+    /// It has a warm pool: an instance has gone into one or out of one.
+    pub(in crate::sim::aws) has_warm_pool: bool,
 }
 
 impl Group {
@@ -47,6 +52,7 @@ impl Group {
             unhealthy: BTreeSet::new(),
             suspended: BTreeSet::new(),
             replacing: false,
+            has_warm_pool: false,
         }
     }
 
@@ -138,7 +144,7 @@ impl State {
         let turn = usize::try_from(order).unwrap_or_default() % template.zones.len().max(1);
         let zone = template.zones.get(turn).cloned().unwrap_or_default();
         let mut tags = template.tags;
-        tags.insert("aws:autoscaling:groupName".to_owned(), group.to_owned());
+        tags.insert(GROUP_TAG.to_owned(), group.to_owned());
         let at_work = if state == LifecycleState::InService {
             InstanceState::Running
         } else {
@@ -188,6 +194,17 @@ impl State {
             group.spec.desired = group.spec.desired.saturating_sub(1);
         }
         self.terminate_member(now, instance);
+    }
+
+    /// What DetachInstances does to the instance, but for the desired capacity.
+    pub(in crate::sim::aws) fn detach(&mut self, instance: &str) {
+        if let Some(group) = self.group_of_mut(instance) {
+            group.remove(instance);
+        }
+        if let Some(found) = self.instances.get_mut(instance) {
+            found.group = None;
+            found.tags.remove(GROUP_TAG);
+        }
     }
 
     /// What SetInstanceHealth does: the group's next health check replaces an unhealthy instance.

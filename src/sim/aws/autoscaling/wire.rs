@@ -21,6 +21,8 @@ pub(in crate::sim::aws) const NAMESPACE: &str = "http://autoscaling.amazonaws.co
 
 /// Maximum number of groups or instances in a page.
 const PAGE: usize = 100;
+/// The same for the instances of a warm pool.
+const POOL_PAGE: usize = 50;
 
 pub(in crate::sim::aws) fn handle(
     state: &mut State,
@@ -33,6 +35,7 @@ pub(in crate::sim::aws) fn handle(
     let content: Box<dyn FnOnce(&mut Xml) + '_> = match action {
         "DescribeAutoScalingGroups" => describe_groups(state, form)?,
         "DescribeAutoScalingInstances" => describe_instances(state, form)?,
+        "DescribeWarmPool" => describe_warm_pool(state, form)?,
         "DescribeLifecycleHooks" => describe_hooks(state, form)?,
         "DescribePolicies" => describe_policies(state, form)?,
         "PutLifecycleHook" => put_hook(state, now, form)?,
@@ -156,10 +159,14 @@ fn not_active(named: &Named<'_>) -> ApiError {
 }
 
 fn page<T>(all: Vec<T>, form: &Form) -> Result<(Vec<T>, Option<String>), ApiError> {
+    page_of(all, form, PAGE)
+}
+
+fn page_of<T>(all: Vec<T>, form: &Form, most: usize) -> Result<(Vec<T>, Option<String>), ApiError> {
     let size = number(form, "MaxRecords")?
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or(PAGE / 2)
-        .clamp(1, PAGE);
+        .clamp(1, most);
     let from: usize = match form.get("NextToken") {
         Some(token) => token
             .parse()
@@ -216,6 +223,15 @@ fn describe_instances(state: &State, form: &Form) -> Result<Content, ApiError> {
         all.iter().filter_map(|id| xml::MemberView::new(state, state.group_of(id)?, id)).collect();
     let (members, next) = page(views, form)?;
     Ok(Box::new(move |out| xml::members(out, &members, next.as_deref())))
+}
+
+fn describe_warm_pool(state: &State, form: &Form) -> Result<Content, ApiError> {
+    let group = group_of(state, form)?;
+    let mut pooled = xml::MemberView::all(state, group);
+    pooled.retain(xml::MemberView::is_in_warm_pool);
+    let exists = group.has_warm_pool || !pooled.is_empty();
+    let (members, next) = page_of(pooled, form, POOL_PAGE)?;
+    Ok(Box::new(move |out| xml::warm_pool(out, exists, &members, next.as_deref())))
 }
 
 fn describe_hooks(state: &State, form: &Form) -> Result<Content, ApiError> {

@@ -18,13 +18,19 @@ pub(super) struct GroupView {
     zones: Vec<String>,
     created: Moment,
     tags: BTreeMap<String, String>,
+    /// Those that are not in the warm pool.
     members: Vec<MemberView>,
+    /// How many are in the warm pool; `None`: it has none.
+    warm_pool_size: Option<usize>,
     retains: bool,
     suspended: BTreeSet<String>,
 }
 
 impl GroupView {
     pub(super) fn new(state: &State, group: &Group) -> Self {
+        let (pooled, members): (Vec<_>, Vec<_>) =
+            MemberView::all(state, group).into_iter().partition(MemberView::is_in_warm_pool);
+        let has_warm_pool = group.has_warm_pool || !pooled.is_empty();
         Self {
             name: group.spec.name.clone(),
             arn: group.arn.clone(),
@@ -33,11 +39,8 @@ impl GroupView {
             zones: group.spec.template.zones.clone(),
             created: group.created,
             tags: group.spec.tags.clone(),
-            members: group
-                .members()
-                .iter()
-                .filter_map(|m| MemberView::new(state, group, &m.instance))
-                .collect(),
+            members,
+            warm_pool_size: has_warm_pool.then_some(pooled.len()),
             retains: group.spec.retain_on_abandon,
             suspended: group.suspended.clone(),
         }
@@ -71,6 +74,16 @@ impl MemberView {
             healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running)
                 && !group.is_unhealthy(instance),
         })
+    }
+
+    pub(super) fn all(state: &State, group: &Group) -> Vec<Self> {
+        let members = group.members();
+        members.iter().filter_map(|m| Self::new(state, group, &m.instance)).collect()
+    }
+
+    /// Only DescribeWarmPool and DescribeAutoScalingInstances show it.
+    pub(super) fn is_in_warm_pool(&self) -> bool {
+        self.state.starts_with("Warmed:")
     }
 
     fn write(&self, xml: &mut Xml, health: [&str; 2]) {
@@ -112,6 +125,10 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
         xml.list("SuspendedProcesses", "member", &group.suspended, |xml, process| {
             xml.text("ProcessName", process);
         });
+        if let Some(size) = group.warm_pool_size {
+            xml.element("WarmPoolConfiguration", warm_pool_configuration);
+            xml.text("WarmPoolSize", size.to_string());
+        }
         if group.retains {
             xml.element("InstanceLifecyclePolicy", |xml| {
                 xml.element("RetentionTriggers", |xml| xml.text("TerminateHookAbandon", "retain"));
@@ -125,6 +142,22 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
             xml.text("Value", value);
             xml.text("PropagateAtLaunch", "false");
         });
+    });
+    next_token(xml, next);
+}
+
+fn warm_pool_configuration(xml: &mut Xml) {
+    xml.text("MinSize", "0");
+    xml.text("PoolState", "Running");
+}
+
+/// The instances of a warm pool, and whether the group has one.
+pub(super) fn warm_pool(xml: &mut Xml, exists: bool, members: &[MemberView], next: Option<&str>) {
+    if exists {
+        xml.element("WarmPoolConfiguration", warm_pool_configuration);
+    }
+    xml.list("Instances", "member", members, |xml, member| {
+        member.write(xml, ["Unhealthy", "Healthy"]);
     });
     next_token(xml, next);
 }

@@ -158,6 +158,49 @@ async fn groups_and_their_instances_are_described_by_name_and_tag_and_paged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn instances_in_a_warm_pool_are_shown_by_the_pool_and_alone_but_not_by_their_group() {
+    let w = World::new();
+    let all = w.aws.create_group(GroupSpec::new("g", 130));
+    w.aws.put_hook("g", HookSpec::terminating("h"));
+    let group = async || {
+        let asking = w.asg.describe_auto_scaling_groups().auto_scaling_group_names("g");
+        asking.send().await.unwrap().auto_scaling_groups()[0].clone()
+    };
+    let pool = async |token: Option<&str>| {
+        let asking = w.asg.describe_warm_pool().auto_scaling_group_name("g");
+        asking.max_records(100).set_next_token(token.map(str::to_owned)).send().await.unwrap()
+    };
+    assert_eq!(group().await.warm_pool_size(), None);
+    assert!(pool(None).await.warm_pool_configuration().is_none());
+    for instance in all.iter().take(60) {
+        w.aws.return_to_warm_pool(instance);
+    }
+    let described = group().await;
+    assert_eq!((described.instances().len(), described.warm_pool_size()), (70, Some(60)));
+    assert!(described.warm_pool_configuration().is_some());
+    let (first, rest) = (pool(None).await, pool(Some("50")).await);
+    assert_eq!((first.instances().len(), first.next_token()), (50, Some("50")));
+    assert_eq!((rest.instances().len(), rest.next_token()), (10, None));
+    let state = |instance: &aws_sdk_autoscaling::types::Instance| {
+        instance.lifecycle_state().unwrap().as_str().to_owned()
+    };
+    assert_eq!(state(&first.instances()[0]), "Warmed:Pending:Wait");
+    let alone = w.asg.describe_auto_scaling_instances().instance_ids(&all[0]);
+    let alone = alone.send().await.unwrap();
+    assert_eq!(alone.auto_scaling_instances()[0].lifecycle_state(), Some("Warmed:Pending:Wait"));
+    for instance in all.iter().take(60) {
+        assert!(w.aws.complete_as("x", "g", "h", instance, HookResult::Continue));
+        assert_eq!(w.stand(instance), Some(LifecycleState::WarmedRunning));
+        w.aws.leave_warm_pool(instance);
+    }
+    let described = group().await;
+    assert_eq!((described.instances().len(), described.warm_pool_size()), (130, Some(0)));
+    w.aws.detach(&all[0]);
+    assert_eq!(group().await.instances().len(), 129);
+    assert!(!w.aws.instance(&all[0]).unwrap().tags.contains_key("aws:autoscaling:groupName"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_is_terminated_through_the_api_of_its_group() {
     let w = World::new();
     let i = w.group(HookSpec::terminating("h"));
