@@ -224,13 +224,13 @@ impl ImpairedSweep {
     ) {
         for Choice { suspect, decision } in choices {
             let why = match decision {
-                Decision::Begin(group) => match self.blocked_now(failing) {
-                    Some(why) => why,
-                    None => {
+                Decision::Begin(group) => {
+                    let Some(why) = self.blocked_now(failing) else {
                         self.begin(suspect, group).await;
                         continue;
-                    }
-                },
+                    };
+                    why
+                }
                 Decision::Wait(why) => why,
                 Decision::NotOurs => {
                     self.to_ask.note_not_ours(self.term.shared.clock.now(), suspect.instance);

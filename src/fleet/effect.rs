@@ -190,8 +190,8 @@ pub enum Origin {
 pub enum RecordRestoration {
     /// The record, which was deleted from the Node.
     WriteBack(Box<Record>),
-    /// The record, the [`record::kept_annotations`], the cordon and the taint: the instance's former
-    /// Node was deleted, and the instance has registered again.
+    /// The record, its [`kept_annotations`](crate::record::kept_annotations), the cordon and the
+    /// taint: the instance's former Node was deleted, and the instance has registered again.
     Register(InstanceId, Box<Record>, Vec<(&'static str, String)>),
     /// The interruptions of this record, which the next interruption has replaced instead of
     /// joining it. They are added to the new record.
