@@ -14,7 +14,7 @@ use crate::{
     domain::{Interruption, LifecycleAction, Moment, Node, Transition, seconds},
     fleet::DrainEvent,
     fleet::Input,
-    record::{self, After, AwaitedBoot, AwsAnswer, MissingOfBoot, Released, Returned},
+    record::{self, After, AwaitedBoot, AwsAnswer, BootChecks, MissingOfBoot, Released, Returned},
 };
 
 /// How long to wait for the answer to a heartbeat, which shows whether an action is open.
@@ -157,8 +157,6 @@ const SOON_LOOKS: u32 = 20;
 const LOOK_TIMEOUT: std::time::Duration = seconds(20);
 /// How old an answer of AWS may be. Machines that boot at the same time share the calls.
 const MAX_ANSWER_AGE: std::time::Duration = seconds(5);
-/// After this time without an answer, or with one that should not last, the Node gets an Event.
-const EVENT_AFTER: std::time::Duration = seconds(600);
 
 /// Starts a task that puts back a Node whose record does not count. If the machine has booted since,
 /// it first waits until the instance is shown to be back.
@@ -174,14 +172,17 @@ pub(super) fn put_back_ordered(term: &Term, node: Arc<Node>) {
 /// shown. `None`: the Node is gone or its record is another one.
 async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
     let mut node = given;
-    let mut report = BootReport::default();
+    let mut checks = BootChecks::default();
     for looks in 0_u32.. {
         let shown = term.shared.nodes.get(&node.name);
         match shown.filter(|shown| !shown.is_older_than(&node)) {
             Some(shown) if shown.uid != node.uid || shown.record() != node.record() => return None,
             Some(shown) => node = shown,
             // The index may lag behind the LIST that showed this Node, but not for long.
-            None if looks > SOON_LOOKS => return None,
+            None if looks > SOON_LOOKS => {
+                debug!(node = %node.name, "The node of a machine that has booted is gone.");
+                return None;
+            }
             None => {}
         }
         let Some(awaited) = record::awaited_boot(&node) else { return Some(node) };
@@ -189,7 +190,10 @@ async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
         if !node.keeps_cordon() && term.manages(&node) {
             match missing(term, &node, &awaited).await {
                 Ok(None) => return Some(node),
-                looked => report.note(term, &node, &awaited, looked),
+                Ok(Some(missing)) => {
+                    report_missing(term, &node, &awaited, Ok(missing), &mut checks);
+                }
+                Err(error) => report_missing(term, &node, &awaited, Err(error), &mut checks),
             }
         }
         tokio::time::sleep(if looks < SOON_LOOKS { SOON } else { LATER }).await;
@@ -197,59 +201,41 @@ async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
     None
 }
 
-/// What was reported about a machine that has booted and is not back.
-#[derive(Debug, Default)]
-struct BootReport {
-    missing: Option<MissingOfBoot>,
-    /// Since when something is missing that should not be.
-    hindered_since: Option<Moment>,
-    has_event: bool,
-}
-
-impl BootReport {
-    /// Logs what is missing when that changes, and writes one Event if it stays missing.
-    fn note(
-        &mut self,
-        term: &Term,
-        node: &Node,
-        awaited: &AwaitedBoot,
-        looked: Result<Option<MissingOfBoot>, Unanswered>,
-    ) {
-        let why = match looked {
-            Ok(None) => return,
-            Ok(Some(missing)) => {
-                if self.missing.replace(missing) != Some(missing) {
-                    info!(
-                        node = %node.name, instance = %awaited.instance, %missing,
-                        "A machine has booted since its drain: its node stays cordoned until its \
-                         instance is back."
-                    );
-                }
-                (!missing.is_usual()).then(|| missing.to_string())
+/// Logs what is missing when that changes, and writes one Event if it stays missing.
+fn report_missing(
+    term: &Term,
+    node: &Node,
+    awaited: &AwaitedBoot,
+    looked: Result<MissingOfBoot, Unanswered>,
+    checks: &mut BootChecks,
+) {
+    let (instance, missing) = (&awaited.instance, looked.as_ref().ok().copied());
+    let news = checks.note(term.shared.clock.now(), missing);
+    let why = match looked {
+        Ok(missing) => {
+            if news.is_other {
+                info!(
+                    node = %node.name, %instance, %missing,
+                    "A machine has booted since its drain: its node stays cordoned until its \
+                     instance is back."
+                );
             }
-            Err(unanswered) => {
-                unanswered.report(term, node);
-                Some(format!("Sundown has no answer ({})", unanswered.asked.permission()))
-            }
-        };
-        let Some(why) = why else {
-            self.hindered_since = None;
-            return;
-        };
-        let now = term.shared.clock.now();
-        let since = *self.hindered_since.get_or_insert(now);
-        if !self.has_event && now >= since.plus(EVENT_AFTER) {
-            self.has_event = true;
-            let instance = &awaited.instance;
-            term.note(EventNote {
-                about: About::Node(node.name.clone()),
-                severity: Severity::Warning,
-                reason: EventReason::ReturnNotShown,
-                message: format!(
-                    "The machine of {instance} has booted, and the node stays cordoned: {why}."
-                ),
-            });
+            missing.to_string()
         }
+        Err(unanswered) => {
+            unanswered.report(term, node);
+            format!("Sundown has no answer ({})", unanswered.asked.permission())
+        }
+    };
+    if news.needs_event {
+        term.note(EventNote {
+            about: About::Node(node.name.clone()),
+            severity: Severity::Warning,
+            reason: EventReason::ReturnNotShown,
+            message: format!(
+                "The machine of {instance} has booted, and the node stays cordoned: {why}."
+            ),
+        });
     }
 }
 

@@ -20,10 +20,10 @@
 //!
 //! Times of Leases come from the kubelet. This code assumes that its clock agrees with AWS's.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use super::{AwsAnswer, Record};
-use crate::domain::{GroupName, InstanceId, InstanceState, Moment, Node, Ready};
+use crate::domain::{GroupName, InstanceId, InstanceState, Moment, Node, Ready, seconds};
 
 /// What would show that the machine of a void record is back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,43 @@ impl fmt::Display for MissingOfBoot {
             Self::Running => "EC2 does not report its instance as running",
             Self::LeftPool => "nothing shows that its instance has left the warm pool of its group",
         })
+    }
+}
+
+/// After this time without an answer, or with one that should not last, the Node gets an Event.
+const EVENT_AFTER: Duration = seconds(600);
+
+/// What earlier checks of a machine that has booted and is not back have found.
+#[derive(Debug, Default)]
+pub struct BootChecks {
+    missing: Option<MissingOfBoot>,
+    /// Since when something is missing that should not be, or nobody answers.
+    hindered_since: Option<Moment>,
+    has_event: bool,
+}
+
+/// What is reported after a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootNews {
+    /// Something else is missing than after the last check that was answered.
+    pub is_other: bool,
+    /// The Node gets an Event: this has lasted for ten minutes. At most one is written.
+    pub needs_event: bool,
+}
+
+impl BootChecks {
+    /// Takes in the result of a check at `now`. `None`: it was not answered.
+    pub fn note(&mut self, now: Moment, missing: Option<MissingOfBoot>) -> BootNews {
+        let is_other = missing.is_some() && self.missing != missing;
+        self.missing = missing.or(self.missing);
+        if missing.is_some_and(MissingOfBoot::is_usual) {
+            self.hindered_since = None;
+            return BootNews { is_other, needs_event: false };
+        }
+        let since = *self.hindered_since.get_or_insert(now);
+        let needs_event = !self.has_event && since.plus(EVENT_AFTER) <= now;
+        self.has_event |= needs_event;
+        BootNews { is_other, needs_event }
     }
 }
 

@@ -44,7 +44,7 @@ mod unreported_end;
 mod warm_pool;
 
 pub use accept::{Accept, AcceptOptions, accept, may_begin_change, recognize};
-pub use booted::{AwaitedBoot, MissingOfBoot, awaited_boot};
+pub use booted::{AwaitedBoot, BootChecks, MissingOfBoot, awaited_boot};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};

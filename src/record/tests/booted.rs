@@ -135,3 +135,24 @@ fn the_node_the_kubelet_ec2_and_the_group_of_a_warm_pool_must_show_the_return() 
         assert_eq!(awaited.missing(node, renewed.map(at), &answer), expected, "{case}");
     }
 }
+
+#[test]
+fn what_is_missing_for_ten_minutes_and_should_not_be_gets_one_event() {
+    use MissingOfBoot::{LeaseRenewal, LeftPool, Ready, Running};
+    let mut checks = BootChecks::default();
+    for (second, missing, expected) in [
+        (0, Some(Ready), (true, false)),
+        (700, Some(Ready), (false, false)),
+        (710, Some(LeftPool), (true, false)),
+        (800, None, (false, false)),
+        (1_399, Some(Running), (true, false)),
+        (1_400, Some(Running), (false, true)),
+        (1_500, Some(LeaseRenewal), (true, false)),
+        (1_600, Some(Ready), (true, false)),
+        (1_700, None, (false, false)),
+        (2_400, None, (false, false)),
+    ] {
+        let news = checks.note(at(second), missing);
+        assert_eq!((news.is_other, news.needs_event), expected, "{second}");
+    }
+}
