@@ -17,6 +17,8 @@ pub enum Target {
     PatchNode,
     /// PATCH of the condition `MaintenancePlanned` of one node.
     PatchNodeStatus,
+    /// DELETE of one node (`--delete-node`).
+    DeleteNode,
     /// LIST of the pods of one node.
     ListPods,
     /// WATCH of pods.
@@ -41,12 +43,13 @@ pub enum Target {
 
 impl Target {
     /// Every target, for initializing metrics.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
         Self::PatchNode,
         Self::PatchNodeStatus,
+        Self::DeleteNode,
         Self::ListPods,
         Self::WatchPods,
         Self::Evict,
@@ -67,6 +70,7 @@ impl Target {
             Self::GetNode => "get node",
             Self::PatchNode => "patch node",
             Self::PatchNodeStatus => "patch the status of node",
+            Self::DeleteNode => "delete node",
             Self::ListPods => "list pods",
             Self::WatchPods => "watch pods",
             Self::Evict => "evict pod",
@@ -95,6 +99,7 @@ impl Target {
             Self::GetNode => "get_node",
             Self::PatchNode => "patch_node",
             Self::PatchNodeStatus => "patch_node_status",
+            Self::DeleteNode => "delete_node",
             Self::ListPods => "list_pods",
             Self::WatchPods => "watch_pods",
             Self::Evict => "evict",

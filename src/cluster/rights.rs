@@ -35,6 +35,7 @@ pub const fn rights(target: Target) -> &'static [Right] {
         Target::PatchNodeStatus => {
             const { &[Right { group: "", resource: "nodes", subresource: "status", verb: "patch" }] }
         }
+        Target::DeleteNode => const { &[core("nodes", "delete")] },
         Target::ListPods => const { &[core("pods", "list")] },
         Target::WatchPods => const { &[core("pods", "watch")] },
         Target::Evict => {

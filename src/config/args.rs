@@ -246,6 +246,7 @@ pub struct LaunchArgs {
 }
 
 /// The flags under "Drain": how nodes are drained.
+#[allow(clippy::struct_excessive_bools, reason = "flags that do not exclude each other")]
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Drain")]
 pub struct DrainArgs {
@@ -382,6 +383,15 @@ pub struct DrainArgs {
     /// its instance. Needs the permission to patch `nodes/status`. No drain depends on it
     #[arg(long, env = "SUNDOWN_MAINTENANCE_CONDITION", value_parser = parse_switch)]
     pub maintenance_condition: bool,
+    /// Once EC2 shows the instance of a drained node as terminated, set the taint
+    /// `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`: Kubernetes then deletes the pods
+    /// that are left and detaches their volumes at once. Not for instances that may come back
+    #[arg(long, env = "SUNDOWN_OUT_OF_SERVICE_TAINT", value_parser = parse_switch)]
+    pub out_of_service_taint: bool,
+    /// Once EC2 shows the instance of a drained node as terminated, delete the Node. Needs the
+    /// permission to delete `nodes`. Not for instances that may come back
+    #[arg(long, env = "SUNDOWN_DELETE_NODE", value_parser = parse_switch)]
+    pub delete_node: bool,
     /// When a node gets the label `node.kubernetes.io/exclude-from-external-load-balancers`:
     /// `early` (when Sundown accepts the interruption), `late` (when the last pod is terminating, or
     /// 60 s before the drain ends) or `never`

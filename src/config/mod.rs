@@ -28,7 +28,7 @@ pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 use crate::{
     domain::{
         AllowedSettings, ChangeSchedule, Compat, EvictAfterByKind, Exclusion, ForceAfter,
-        HookResult, NodeName, PodKey, Responses, Selector,
+        GoneNodes, HookResult, NodeName, PodKey, Responses, Selector,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -136,6 +136,8 @@ pub struct DrainConfig {
     pub disruption_target: bool,
     /// Set the condition `MaintenancePlanned` of Nodes with a scheduled change.
     pub maintenance_condition: bool,
+    /// What is done with the Nodes of drained instances that are gone.
+    pub gone_nodes: GoneNodes,
     /// How long to wait after a drain before completing its lifecycle actions.
     pub complete_delay: Duration,
     /// Shortest time from the cordon to the end of a drain.

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     domain::{
-        ChangeSchedule, EvictAfterByKind, Kind, NodeName, PodKey, Response, Responses, seconds,
+        ChangeSchedule, EvictAfterByKind, GoneNodes, Kind, NodeName, PodKey, Response, Responses,
+        seconds,
     },
     election,
     observe::logs,
@@ -368,6 +369,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         compat: a.compat,
         disruption_target: a.disruption_target,
         maintenance_condition: a.maintenance_condition,
+        gone_nodes: GoneNodes { taint: a.out_of_service_taint, delete: a.delete_node },
         complete_delay: a.complete_delay,
         min_time: a.min_drain_time,
         max_in_flight,

@@ -8,7 +8,7 @@ use tracing::info;
 use super::{
     context::Term,
     counting::Counting,
-    end_sweep, fleet,
+    end_sweep, fleet, gone_sweep,
     hooks::LifecycleActions,
     impaired_sweep,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
@@ -60,6 +60,7 @@ impl ActiveTerm {
             term.spawn(sweep::run(Arc::new(term.clone())));
             term.spawn(return_sweep::run(Arc::new(term.clone())));
             term.spawn(end_sweep::run(Arc::new(term.clone())));
+            term.spawn(gone_sweep::run(Arc::new(term.clone())));
             term.spawn(scheduled_events::run(Arc::new(term.clone())));
             term.spawn(impaired_sweep::run(Arc::new(term.clone())));
         }

@@ -38,6 +38,7 @@ mod deleted_nodes;
 mod dry_report;
 mod end_sweep;
 mod fleet;
+mod gone_sweep;
 mod hook_claims;
 mod hooks;
 mod housekeeping;

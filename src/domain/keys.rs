@@ -37,6 +37,8 @@ pub const LEASE_LABEL_VALUE: &str = "sundown";
 pub const TAINT: &str = "sundown.dev/interruption";
 /// The prefix of every annotation that the node index keeps.
 pub const PREFIX: &str = "sundown.dev/";
+/// Key of the taint by which Kubernetes learns that the machine of a Node no longer runs.
+pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Label of a Node: its availability zone.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label that takes a node out of load balancers (KEP-1143; any value counts for most controllers).

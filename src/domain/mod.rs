@@ -10,6 +10,7 @@ mod causes;
 mod compat;
 mod duration;
 mod eviction_start;
+mod gone_nodes;
 mod group_capacity;
 mod hook;
 mod impairment;
@@ -38,6 +39,7 @@ pub use causes::with_causes;
 pub use compat::Compat;
 pub use duration::{duration_text, parse_duration};
 pub use eviction_start::{EvictAfter, EvictAfterByKind, EvictionStart, KindEvictAfter};
+pub use gone_nodes::GoneNodes;
 pub use group_capacity::GroupCapacity;
 pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,

@@ -136,6 +136,18 @@ labels!(
 );
 
 labels!(
+    /// What became of the Node of a drained instance that is gone.
+    GoneNodeStep {
+        /// It has the out-of-service taint.
+        Tainted = "tainted",
+        /// It was deleted.
+        Deleted = "deleted",
+        /// Sundown lacks the right for that, or a policy or webhook refuses it.
+        Denied = "denied",
+    }
+);
+
+labels!(
     /// The state of a pod that a drain waits for.
     PodState {
         /// Not evicted or deleted yet.

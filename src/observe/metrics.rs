@@ -23,8 +23,8 @@ pub use self::{
     places::Place,
 };
 use super::labels::{
-    CompletionResult, DrainEnd, HeartbeatResult, ImpairedStep, MessageOutcome, PodState,
-    RecordEvent, SweepResult, TraceResult, WebhookResult,
+    CompletionResult, DrainEnd, GoneNodeStep, HeartbeatResult, ImpairedStep, MessageOutcome,
+    PodState, RecordEvent, SweepResult, TraceResult, WebhookResult,
 };
 use crate::domain::{Kind, SettingFault, SettingSource};
 
@@ -64,6 +64,7 @@ pub struct Metrics {
     sweep_decided: Counters<1>,
     scheduled_event_rounds: Counters<1>,
     scheduled_events: Counters<1>,
+    gone_nodes: Counters<1>,
     impaired: Counters<1>,
     impaired_waiting: Gauges<1>,
     impaired_waits: Vec<&'static str>,
@@ -203,6 +204,12 @@ impl Metrics {
                 "scheduled_events",
                 "Scheduled events of our instances that EC2 showed and their nodes did not, by \
                  outcome. planned: noted on the node",
+            ),
+            gone_nodes: reg(
+                &mut r,
+                "gone_nodes",
+                "Nodes of drained instances that are gone, by what Sundown did with them \
+                 (--out-of-service-taint, --delete-node)",
             ),
             impaired: reg(
                 &mut r,
@@ -487,6 +494,11 @@ impl Metrics {
     /// A scheduled event that EC2 showed was decided.
     pub fn scheduled_event(&self, outcome: MessageOutcome) {
         self.scheduled_events.get_or_create(&[("outcome", outcome.as_str())]).inc();
+    }
+
+    /// Counts a step about the Node of a drained instance that is gone.
+    pub fn gone_node(&self, step: GoneNodeStep) {
+        self.gone_nodes.get_or_create(&[("step", step.as_str())]).inc();
     }
 
     /// A step about a sick instance was taken.

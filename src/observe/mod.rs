@@ -12,8 +12,8 @@ pub mod webhook;
 pub use endpoints::Endpoints;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
 pub use labels::{
-    CompletionResult, DrainEnd, HeartbeatResult, ImpairedStep, MessageOutcome, PodState,
-    RecordEvent, SweepResult, TraceResult, WebhookResult,
+    CompletionResult, DrainEnd, GoneNodeStep, HeartbeatResult, ImpairedStep, MessageOutcome,
+    PodState, RecordEvent, SweepResult, TraceResult, WebhookResult,
 };
 pub use logs::{LogFormat, LogOnce};
 pub use metrics::{Calls, LabelValues, Metrics, Place};

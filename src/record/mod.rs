@@ -28,6 +28,7 @@ mod confirmed;
 mod deleted;
 mod ended;
 mod exclusion_limit;
+mod gone;
 mod impaired;
 mod life;
 mod maintenance;
@@ -49,6 +50,7 @@ pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
+pub use gone::{AwaitedEnd, EndStep, EndWait, awaited_end};
 pub use impaired::{impaired_mark, impaired_status};
 pub use life::{
     After, is_restore_due, kept_annotations, lacks_a_hook, merge_patch, merged_record, release,

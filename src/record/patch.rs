@@ -76,6 +76,12 @@ impl<'a> NodePatch<'a> {
         self.spec.insert("taints".to_owned(), json!(taints));
     }
 
+    /// Adds a taint after all others.
+    pub(super) fn add_taint(&mut self, taint: &Taint) {
+        let taints: Vec<&Taint> = self.node.taints.iter().chain([taint]).collect();
+        self.spec.insert("taints".to_owned(), json!(taints));
+    }
+
     /// Removes Sundown's taint and those that Sundown wrote for other tools. A merge patch replaces
     /// the whole list, so it names all others.
     pub(super) fn untaint(&mut self, record: &Record) {

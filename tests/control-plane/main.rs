@@ -23,6 +23,7 @@ mod cluster;
 mod comebacks;
 mod draining;
 mod failing;
+mod gone;
 mod hands;
 mod installing;
 mod jobs;

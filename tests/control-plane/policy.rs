@@ -13,7 +13,7 @@ const POLICY: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionp
 const LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// Patches an object with Sundown's token. `Err`: why it is refused.
-async fn patched(stage: &Stage, path: &str, change: &Value) -> Result<Value, String> {
+pub async fn patched(stage: &Stage, path: &str, change: &Value) -> Result<Value, String> {
     // Of lists in a status a strategic merge changes what it names and nothing else; Nodes are
     // patched as Sundown does.
     let kind = if path.ends_with("/status") { "strategic-merge" } else { "merge" };

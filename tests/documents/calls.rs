@@ -35,13 +35,18 @@ fn of(targets: impl IntoIterator<Item = Target>) -> Grants {
 
 /// In the whole cluster, by the default configuration.
 pub fn of_cluster() -> Grants {
-    let by_flag = [Target::PatchPodStatus, Target::PatchNodeStatus];
+    let by_flag = [Target::PatchPodStatus, Target::PatchNodeStatus, Target::DeleteNode];
     of(Target::ALL.into_iter().filter(|target| !by_flag.contains(target)))
 }
 
 /// Needed only with `--maintenance-condition`.
 pub fn of_maintenance_condition() -> Grants {
     of([Target::PatchNodeStatus])
+}
+
+/// Needed only with `--delete-node`.
+pub fn of_deleted_nodes() -> Grants {
+    of([Target::DeleteNode])
 }
 
 /// Needed only with `--disruption-target`.

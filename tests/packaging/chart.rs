@@ -87,6 +87,8 @@ const ALL: &[&str] = &[
     "aws.region=eu-central-1",
     "rbac.disruptionTarget=true",
     "rbac.maintenanceCondition=true",
+    "rbac.deleteNode=true",
+    "config.outOfServiceTaint=true",
 ];
 
 #[test]
@@ -118,6 +120,8 @@ fn every_value_of_config_reaches_its_flag() {
         "SUNDOWN_DRY_RUN",
         "SUNDOWN_DISRUPTION_TARGET",
         "SUNDOWN_MAINTENANCE_CONDITION",
+        "SUNDOWN_OUT_OF_SERVICE_TAINT",
+        "SUNDOWN_DELETE_NODE",
     ];
     // Neither goes with one of the others; and not every build sends traces.
     let apart = [

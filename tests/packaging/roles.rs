@@ -139,6 +139,20 @@ fn the_right_to_patch_the_status_of_nodes_is_in_a_role_of_its_own_and_only_where
 }
 
 #[test]
+fn the_right_to_delete_nodes_is_in_a_role_of_its_own_and_only_where_it_is_asked_for() {
+    let Some(tools) = Tools::found() else { return };
+    let on = ["--set", "rbac.deleteNode=true"];
+    let objects = tools.objects("minimal", &on);
+    let deletes = calls::of_deleted_nodes();
+    assert_eq!(rules_of(&objects, "ClusterRole/sundown-delete-node"), Some(deletes.clone()));
+    let all: Grants = calls::of_cluster().union(&deletes).cloned().collect();
+    assert_eq!(granted(&objects, "ClusterRole", "sundown"), all, "it is bound");
+    assert_eq!(rules_of(&tools.objects("minimal", &[]), "ClusterRole/sundown-delete-node"), None);
+    let trial = tools.objects("trial", &on);
+    assert_eq!(rules_of(&trial, "ClusterRole/trial-delete-node"), None);
+}
+
+#[test]
 fn more_rules_are_added_to_the_role_of_the_cluster() {
     let Some(tools) = Tools::found() else { return };
     let rule = r#"additionalClusterRoleRules=[{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get"]}]"#;

@@ -54,6 +54,7 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
                 && !config.dry_run
                 && config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore
         }
+        Target::DeleteNode => config.drain.gone_nodes.delete && !config.dry_run,
         // A dry run does not wait for launches.
         Target::GetDaemonSet | Target::GetNodeLease => !config.dry_run,
         _ => !config.dry_run || !of_pods.contains(t),

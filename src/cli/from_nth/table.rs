@@ -333,9 +333,9 @@ pub(super) const ROWS: &[Row] = &[
         "ENABLE_OUT_OF_SERVICE_TAINT",
         "enableOutOfServiceTaint",
         "false",
-        Missing,
-        &[],
-        "volumes are not waited for; `--complete-delay` gives them time to detach",
+        Same,
+        &["--out-of-service-taint", "config.outOfServiceTaint"],
+        "set once EC2 shows the instance as terminated, not while it still runs",
     ),
     both(
         "exclude-from-load-balancers",

@@ -22,6 +22,7 @@ const HANDLED: &[&str] = &[
     "cordonOnly",
     "taintNode",
     "taint-effect",
+    "enableOutOfServiceTaint",
     "excludeFromLoadBalancers",
     "prometheusServerPort",
     "enablePrometheusServer",
@@ -231,6 +232,14 @@ fn marks(given: &Given, ours: &mut Ours) {
         ours.changes(
             format!("taint-effect: {effect}"),
             "the effect is always NoSchedule; NoExecute would delete pods past their budgets",
+        );
+    }
+    if given.is_on("enableOutOfServiceTaint") {
+        ours.set("config.outOfServiceTaint", true);
+        ours.changes(
+            "enableOutOfServiceTaint: true → config.outOfServiceTaint: true",
+            "the taint comes once EC2 shows the instance as terminated, not right after the drain, \
+             and never if the instance may come back",
         );
     }
     if given.is_on("excludeFromLoadBalancers") {

@@ -12,7 +12,7 @@ use std::{
 
 use kube::core::{
     Request,
-    params::{GetParams, Patch, PatchParams},
+    params::{DeleteParams, GetParams, Patch, PatchParams, Preconditions},
 };
 use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
@@ -339,6 +339,22 @@ impl NodeIndex {
             .call(Target::PatchNode, Priority::Ordinary, name.as_str(), request)
             .await?;
         self.learn(Target::PatchNode, name, &body)
+    }
+
+    /// Deletes this version of this Node: the API server refuses it (409) if the Node has changed, or
+    /// another one has its name.
+    pub async fn delete(&self, node: &Node) -> Result<(), ClusterError> {
+        let preconditions = Preconditions {
+            uid: Some(node.uid.clone()),
+            resource_version: Some(node.resource_version.clone()),
+        };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let target = Target::DeleteNode;
+        let request = Request::new(PATH)
+            .delete(node.name.as_str(), &params)
+            .map_err(|e| unbuildable(target, &node.name, &e))?;
+        let cluster = &self.0.cluster;
+        cluster.call(target, Priority::Ordinary, node.name.as_str(), request).await.map(drop)
     }
 
     /// Writes conditions of a Node with a strategic merge patch of its status, which keeps the

@@ -7,8 +7,8 @@ use super::{Counters, Labels, Metrics};
 use crate::{
     domain::{Kind, SettingFault, SettingSource},
     observe::labels::{
-        CompletionResult, DrainEnd, HeartbeatResult, ImpairedStep, MessageOutcome, PodState,
-        RecordEvent, SweepResult, TraceResult, WebhookResult,
+        CompletionResult, DrainEnd, GoneNodeStep, HeartbeatResult, ImpairedStep, MessageOutcome,
+        PodState, RecordEvent, SweepResult, TraceResult, WebhookResult,
     },
 };
 
@@ -92,6 +92,9 @@ impl Metrics {
         }
         for outcome in MessageOutcome::OF_SWEEP {
             touch(&self.sweep_decided, [("outcome", outcome.as_str())]);
+        }
+        for step in GoneNodeStep::ALL {
+            touch(&self.gone_nodes, [("step", step.as_str())]);
         }
         for step in ImpairedStep::ALL {
             touch(&self.impaired, [("step", step.as_str())]);

@@ -7,6 +7,7 @@ mod compat;
 mod confirmed;
 mod ended;
 mod exclusion_limit;
+mod gone;
 mod impaired;
 mod life;
 mod maintenance;

@@ -7,6 +7,7 @@ mod clocks;
 mod clouds;
 mod completions;
 mod deadlines;
+mod gone;
 mod heartbeats;
 mod joining;
 mod leaders;

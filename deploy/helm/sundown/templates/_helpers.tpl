@@ -148,6 +148,9 @@ repository goes without. */ -}}
 {{- if .Values.rbac.maintenanceCondition }}
 - { name: SUNDOWN_MAINTENANCE_CONDITION, value: "true" }
 {{- end }}
+{{- if .Values.rbac.deleteNode }}
+- { name: SUNDOWN_DELETE_NODE, value: "true" }
+{{- end }}
 {{- with .Values.webhook }}
 {{- if and .urlSecretName $.Values.config.webhookUrl }}
 {{- fail "webhook.urlSecretName and config.webhookUrl both give the notification's URL: give one of them." }}

@@ -1,0 +1,185 @@
+//! The Node of an instance that is gone: when it gets the out-of-service taint, and when Sundown
+//! deletes it (`--out-of-service-taint`, `--delete-node`).
+//!
+//! EC2 is asked only about Nodes in the last row of this table ([`awaited_end`]):
+//!
+//! | the Node | is |
+//! | --- | --- |
+//! | has no released record that counts for its instance and its boot, or not Sundown's taint | left alone |
+//! | an interruption of the record moves the instance into a warm pool, stops or hibernates it, or replaces its root volume; or this version cannot read it | left alone: the instance may come back |
+//! | no interruption of the record terminates the instance (only a rebalance recommendation, a scheduled change or a sickness) | left alone |
+//! | anything else | asked about, until an hour after the end of its drain ([`AwaitedEnd::is_given_up`]) |
+//!
+//! What follows from the answer ([`AwaitedEnd::next`]), the first row that applies:
+//!
+//! | EC2 | the Node | next |
+//! | --- | --- | --- |
+//! | shows a state other than `terminated` | | [`EndStep::Wait`] |
+//! | does not know the instance | is Ready | [`EndStep::Wait`]: a kubelet runs there |
+//! | `terminated`, or not known | lacks the taint, and it is asked for | [`EndStep::Taint`] |
+//! | the same | is to be deleted, and has had the taint for less than a minute | [`EndStep::Wait`]: Kubernetes deletes its pods and detaches its volumes first |
+//! | the same | is to be deleted | [`EndStep::Delete`] |
+//! | the same | | [`EndStep::Done`] |
+//!
+//! All times are by AWS's clock. EC2 never starts a terminated instance again. An instance that is only stopped, or that
+//! rebooted, is never `terminated`, so no reboot leads here.
+
+use std::{fmt, time::Duration};
+
+use serde_json::Value;
+
+use super::{Record, RecordStatus, patch::NodePatch, schema::Entry, schema::KnownEntry, status};
+use crate::domain::{
+    GoneNodes, InstanceFacts, InstanceId, InstanceState, Kind, Moment, Node, OUT_OF_SERVICE, Ready,
+    Taint, seconds,
+};
+
+const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown";
+/// How long after the end of its drain an instance is asked about: EC2 shows a terminated instance
+/// for about that long.
+const GIVE_UP_AFTER: Duration = Duration::from_hours(1);
+/// How long the taint stays on a Node before the Node is deleted. The pod garbage collector looks
+/// every 20 s.
+const TAINTED_BEFORE_DELETE: Duration = seconds(60);
+
+/// A Node whose drain has ended, and whose instance ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwaitedEnd {
+    /// The instance of the Node.
+    pub instance: InstanceId,
+    /// When the drain ended.
+    since: Moment,
+}
+
+/// What to do with the Node now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EndStep {
+    /// Ask again later.
+    Wait(EndWait),
+    /// Send this merge patch, which adds the taint.
+    Taint(Value),
+    /// Delete the Node, with its UID as the precondition.
+    Delete,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// Why the Node stays as it is for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndWait {
+    /// EC2 shows the instance in this state.
+    State(InstanceState),
+    /// EC2 does not know the instance, and the Node is Ready.
+    Ready,
+    /// The Node has just got the taint.
+    Tainted,
+}
+
+impl fmt::Display for EndWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State(state) => write!(f, "EC2 reports the instance as {}", state.as_str()),
+            Self::Ready => f.write_str("EC2 does not know the instance, but its node is Ready"),
+            Self::Tainted => f.write_str("its node has had the out-of-service taint for a moment"),
+        }
+    }
+}
+
+/// Whether EC2 must be asked about the instance of `node`: the first table. `None`: no.
+#[must_use]
+pub fn awaited_end(node: &Node) -> Option<AwaitedEnd> {
+    let RecordStatus::Released { record, .. } = status(node, None) else { return None };
+    let since = record.released.as_ref()?.at;
+    let is_ours = node.instance.is_some() && node.has_our_taint();
+    let awaits = is_ours && ends_instance(&record);
+    awaits.then(|| AwaitedEnd { instance: record.instance.clone(), since })
+}
+
+/// An interruption of the record terminates the instance, and after none of them it may come back.
+fn ends_instance(record: &Record) -> bool {
+    let ends = record.interruptions.iter().map(|entry| match entry {
+        Entry::Known(known) => end_of(known),
+        Entry::Unknown(_) => InstanceEnd::MayComeBack,
+    });
+    let ends: Vec<InstanceEnd> = ends.collect();
+    ends.contains(&InstanceEnd::Terminated) && !ends.contains(&InstanceEnd::MayComeBack)
+}
+
+/// What an interruption does to its instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InstanceEnd {
+    /// The instance ends.
+    Terminated,
+    /// It stops, or goes into a warm pool, or gets a new root volume.
+    MayComeBack,
+    /// Nothing by itself: another interruption shows how the instance ends.
+    Open,
+}
+
+fn end_of(known: &KnownEntry) -> InstanceEnd {
+    let Some(kind) = Kind::from_word(&known.kind) else { return InstanceEnd::MayComeBack };
+    let stops = || {
+        let state = known.state.as_deref().and_then(|state| state.parse().ok());
+        !matches!(state, Some(InstanceState::ShuttingDown | InstanceState::Terminated))
+    };
+    match kind {
+        _ if known.warm_pool => InstanceEnd::MayComeBack,
+        Kind::RootVolume | Kind::SpotStop | Kind::SpotHibernate => InstanceEnd::MayComeBack,
+        Kind::StateChange if stops() => InstanceEnd::MayComeBack,
+        Kind::TerminateHook
+        | Kind::Spot
+        | Kind::CapacityReservation
+        | Kind::CapacityBlock
+        | Kind::StateChange => InstanceEnd::Terminated,
+        Kind::LaunchHook
+        | Kind::LaunchSuccessful
+        | Kind::Rebalance
+        | Kind::ScheduledChange
+        | Kind::Impaired => InstanceEnd::Open,
+    }
+}
+
+impl AwaitedEnd {
+    /// The drain ended so long ago that Sundown no longer waits for the end of the instance.
+    #[must_use]
+    pub fn is_given_up(&self, now: Moment) -> bool {
+        now >= self.since.plus(GIVE_UP_AFTER)
+    }
+
+    /// What to do with `node`, the Node in its current version, by EC2's answer: the second table.
+    /// `found`: `None` if EC2 does not know the instance.
+    #[must_use]
+    pub fn next(
+        &self,
+        node: &Node,
+        found: Option<&InstanceFacts>,
+        wanted: GoneNodes,
+        now: Moment,
+    ) -> EndStep {
+        match found.map(|found| found.state) {
+            Some(InstanceState::Terminated) => {}
+            Some(state) => return EndStep::Wait(EndWait::State(state)),
+            None if node.ready == Ready::True => return EndStep::Wait(EndWait::Ready),
+            None => {}
+        }
+        let taint = node.taints.iter().find(|taint| taint.key == OUT_OF_SERVICE);
+        if wanted.taint && taint.is_none() {
+            let mut patch = NodePatch::new(node);
+            patch.add_taint(&Taint {
+                key: OUT_OF_SERVICE.to_owned(),
+                value: Some(OUT_OF_SERVICE_VALUE.to_owned()),
+                effect: "NoExecute".to_owned(),
+                time_added: Some(format!("{now:.0}")),
+            });
+            return EndStep::Taint(patch.body());
+        }
+        if !wanted.delete {
+            return EndStep::Done;
+        }
+        let added = taint.and_then(|taint| taint.time_added.as_ref()?.parse::<Moment>().ok());
+        if added.is_some_and(|added| now < added.plus(TAINTED_BEFORE_DELETE) && added <= now) {
+            return EndStep::Wait(EndWait::Tainted);
+        }
+        EndStep::Delete
+    }
+}
