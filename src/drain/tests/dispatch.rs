@@ -133,7 +133,7 @@ fn nodes_are_ordered_by_urgency_then_deadline_then_pods_left() {
 }
 
 #[test]
-fn the_pod_with_the_longest_grace_period_of_a_node_is_first() {
+fn s21_the_pod_with_the_longest_grace_period_of_a_node_is_first() {
     let mut b = Bench::new();
     b.step(at(0), DispatchInput::PausedAll(true));
     b.request(at(0), "n1", pod("a"));

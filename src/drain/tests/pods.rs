@@ -134,7 +134,7 @@ fn a_pod_of_the_same_name_is_another_pod() {
 }
 
 #[test]
-fn c54_the_own_pod_goes_last() {
+fn c54_s21_the_own_pod_goes_last() {
     let start = Start {
         node: "n1".into(),
         cordoned_at: at(0),

@@ -193,6 +193,41 @@ async fn one_node_of_a_group_at_a_time_and_the_next_after_the_first_is_replaced(
 }
 
 #[tokio::test(start_paused = true)]
+async fn s32_of_three_control_plane_nodes_that_are_sick_together_one_is_drained_at_a_time() {
+    let stage = Stage::new(1_721);
+    let hook = || HookSpec::terminating("drain").heartbeat_timeout(Duration::from_secs(300));
+    let masters = stage.world.add_group(GroupSpec::new("control-plane", 3), &[hook()]);
+    let workers = stage.world.add_group(GroupSpec::new("asg", 20), &[hook()]);
+    for instance in &masters {
+        let node = stage.world.node_of(instance).unwrap();
+        stage.world.kube.edit("nodes", "", &node, |node| {
+            node["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
+        });
+    }
+    let instances = [masters.clone(), workers].concat();
+    let scene = Scene::led(stage, instances, &REPLACE).await;
+    scene.stage.pass(ROUND).await;
+    for n in 0..3 {
+        fail(&scene, n, true);
+    }
+    let (mut most, mut seen) = (0, std::collections::BTreeSet::new());
+    scene
+        .stage
+        .until(5_400, "all three are replaced", || {
+            let is_there = |instance: &&String| scene.stage.world.node_of(instance).is_some();
+            let there: Vec<_> = masters.iter().filter(is_there).collect();
+            let drained = there.iter().filter(|instance| scene.stage.is_cordoned(instance));
+            let drained: Vec<_> = drained.map(|instance| (**instance).clone()).collect();
+            most = most.max(drained.len());
+            seen.extend(drained);
+            there.is_empty()
+        })
+        .await;
+    assert_eq!((most, seen.len()), (1, 3));
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_begin_in_an_hour_than_allowed_also_under_the_next_leader() {
     let stage = Stage::new(1_708);
     let mut instances = Vec::new();

@@ -169,3 +169,42 @@ async fn while_ec2_does_not_answer_and_after_an_hour_nothing_is_done() {
     sundown.stop().await;
     stage.end_unjudged();
 }
+
+fn attachment(stage: &Stage, name: &str, node: &str) {
+    stage.world.kube.put(serde_json::json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": { "name": name },
+        "spec": {
+            "attacher": "ebs.csi.aws.com", "nodeName": node,
+            "source": { "persistentVolumeName": format!("pv-{name}") },
+        },
+        "status": { "attached": true },
+    }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c55_s22_a_volume_that_stays_attached_gets_the_delay_and_then_the_taint_of_its_node() {
+    let stage = alone(3_111);
+    let instance = stage.group(2, 300).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.slow_pod(&instance, "database", 10);
+    // One of the pod that is drained, and one of a pod that is left alone.
+    for name in ["database", "agent"] {
+        attachment(&stage, name, &node);
+    }
+    let flags = [TAINT, &["--complete-delay", "60s"]].concat();
+    let sundown = stage.lead("sundown-0", &flags).await;
+    stage.world.aws.terminate(&instance, true);
+    let is_drained = || sundown.drain(&node).is_some_and(|d| d.drained.is_some());
+    stage.until(30, "the node is drained", is_drained).await;
+    stage.pass(55).await;
+    assert!(!stage.is_over(&instance), "its volumes have time to detach");
+    stage.until(10, "the action is completed", || stage.is_over(&instance)).await;
+    assert_eq!(stage.record(&instance).unwrap()["released"]["outcome"], "empty");
+    stage.pass(10).await;
+    assert!(!has_taint(&stage, &instance), "its instance still shuts down");
+    stage.until(60, "Kubernetes may detach them", || has_taint(&stage, &instance)).await;
+    assert_eq!(state(&stage, &instance), State::Terminated);
+    sundown.stop().await;
+    stage.end_unjudged();
+}
