@@ -15,14 +15,14 @@
 //! | EC2 | the Node | next |
 //! | --- | --- | --- |
 //! | shows a state other than `terminated` | | [`EndStep::Wait`] |
-//! | does not know the instance | is Ready | [`EndStep::Wait`]: a kubelet runs there |
-//! | `terminated`, or not known | lacks the taint, and it is asked for | [`EndStep::Taint`] |
+//! | does not know the instance | | [`EndStep::Wait`]: a wrong region or account would look like this, and EC2 shows a terminated instance for as long as Sundown asks |
+//! | `terminated` | lacks the taint, and it is asked for | [`EndStep::Taint`] |
 //! | the same | is to be deleted, and has had the taint for less than a minute | [`EndStep::Wait`]: Kubernetes deletes its pods and detaches its volumes first |
 //! | the same | is to be deleted | [`EndStep::Delete`] |
 //! | the same | | [`EndStep::Done`] |
 //!
-//! All times are by AWS's clock. EC2 never starts a terminated instance again. An instance that is only stopped, or that
-//! rebooted, is never `terminated`, so no reboot leads here.
+//! All times are by AWS's clock. EC2 never starts a terminated instance again. An instance that is
+//! only stopped, or that rebooted, is never `terminated`, so no reboot leads here.
 
 use std::{fmt, time::Duration};
 
@@ -30,8 +30,8 @@ use serde_json::Value;
 
 use super::{Record, RecordStatus, patch::NodePatch, schema::Entry, schema::KnownEntry, status};
 use crate::domain::{
-    GoneNodes, InstanceFacts, InstanceId, InstanceState, Kind, Moment, Node, OUT_OF_SERVICE, Ready,
-    Taint, seconds,
+    GoneNodes, InstanceFacts, InstanceId, InstanceState, Kind, Moment, Node, OUT_OF_SERVICE, Taint,
+    seconds,
 };
 
 const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown";
@@ -69,8 +69,8 @@ pub enum EndStep {
 pub enum EndWait {
     /// EC2 shows the instance in this state.
     State(InstanceState),
-    /// EC2 does not know the instance, and the Node is Ready.
-    Ready,
+    /// EC2 does not know the instance.
+    NotKnown,
     /// The Node has just got the taint.
     Tainted,
 }
@@ -79,7 +79,7 @@ impl fmt::Display for EndWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::State(state) => write!(f, "EC2 reports the instance as {}", state.as_str()),
-            Self::Ready => f.write_str("EC2 does not know the instance, but its node is Ready"),
+            Self::NotKnown => f.write_str("EC2 does not know the instance (region, account?)"),
             Self::Tainted => f.write_str("its node has had the out-of-service taint for a moment"),
         }
     }
@@ -159,8 +159,7 @@ impl AwaitedEnd {
         match found.map(|found| found.state) {
             Some(InstanceState::Terminated) => {}
             Some(state) => return EndStep::Wait(EndWait::State(state)),
-            None if node.ready == Ready::True => return EndStep::Wait(EndWait::Ready),
-            None => {}
+            None => return EndStep::Wait(EndWait::NotKnown),
         }
         let taint = node.taints.iter().find(|taint| taint.key == OUT_OF_SERVICE);
         if wanted.taint && taint.is_none() {
