@@ -42,6 +42,8 @@ pub(super) async fn run(term: Arc<Term>) {
         let awaited: Vec<(Arc<Node>, AwaitedEnd)> =
             nodes.filter_map(|node| awaited_end(&node).map(|awaited| (node, awaited))).collect();
         waiting.keep(&awaited);
+        let is_left = |node: &Node| !waiting.deleted.contains(&node.uid);
+        let awaited: Vec<_> = awaited.into_iter().filter(|(node, _)| is_left(node)).collect();
         let now = term.aws_now();
         let (given_up, awaited): (Vec<_>, Vec<_>) =
             awaited.into_iter().partition(|(_, awaited)| awaited.is_given_up(now));
@@ -64,22 +66,30 @@ async fn look_in_time(
     node: Arc<Node>,
     awaited: AwaitedEnd,
     wanted: GoneNodes,
-) -> (Arc<Node>, AwaitedEnd, Option<EndWait>) {
+) -> (Arc<Node>, AwaitedEnd, Look) {
     let look = tokio::time::timeout(TIMEOUT, look(term, &node, &awaited, wanted));
     let wait = look.await.unwrap_or_else(|_| {
         debug!(node = %node.name, "No answer in time whether a drained instance is gone.");
-        None
+        Look::Failed
     });
     (node, awaited, wait)
 }
 
-/// Asks EC2, and does what follows. Returns why the Node stays as it is, if EC2's answer is why.
-async fn look(
-    term: &Term,
-    node: &Node,
-    awaited: &AwaitedEnd,
-    wanted: GoneNodes,
-) -> Option<EndWait> {
+/// What a look at a Node has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// The Node stays as it is for now, because of this.
+    Waits(EndWait),
+    /// EC2 or the API server did not answer, or refused.
+    Failed,
+    /// The API server has accepted the deletion. Finalizers may keep the Node for a while.
+    Deleted,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// Asks EC2, and does what follows.
+async fn look(term: &Term, node: &Node, awaited: &AwaitedEnd, wanted: GoneNodes) -> Look {
     let asking =
         term.shared.lookups.instances.get_since(&awaited.instance, tokio::time::Instant::now());
     let found = match asking.await {
@@ -95,17 +105,16 @@ async fn look(
             } else {
                 debug!(node = %node.name, %error, "No answer whether a drained instance is gone.");
             }
-            return None;
+            return Look::Failed;
         }
     };
     match awaited.next(node, found.as_deref(), wanted, term.aws_now()) {
-        EndStep::Wait(wait) => return Some(wait),
-        EndStep::Done => {}
+        EndStep::Wait(wait) => Look::Waits(wait),
+        EndStep::Done => Look::Done,
         EndStep::Taint(_) | EndStep::Delete => {
-            write(term, node, awaited, found.as_deref(), wanted).await;
+            write(term, node, awaited, found.as_deref(), wanted).await
         }
     }
-    None
 }
 
 /// Decides again by the newest version of the Node while no other task writes it, and writes that.
@@ -115,38 +124,49 @@ async fn write(
     awaited: &AwaitedEnd,
     found: Option<&InstanceFacts>,
     wanted: GoneNodes,
-) {
+) -> Look {
     // The slot first, as in `node_writer`.
     let _slot = term.node_write_slot().await;
     let _lock = term.lock_node(&node.name).await;
     let Some(node) = term.shared.nodes.get(&node.name).filter(|now| now.uid == node.uid) else {
-        return;
+        return Look::Done;
     };
     if awaited_end(&node).as_ref() != Some(awaited) || !term.manages(&node) {
-        return;
+        return Look::Done;
     }
-    match awaited.next(&node, found, wanted, term.aws_now()) {
-        EndStep::Taint(patch) => match term.shared.nodes.patch(&node.name, &patch).await {
-            Ok(_) => {
-                term.shared.metrics.gone_node(GoneNodeStep::Tainted);
+    let (answer, what) = match awaited.next(&node, found, wanted, term.aws_now()) {
+        EndStep::Taint(patch) => {
+            let answer = term.shared.nodes.patch(&node.name, &patch).await;
+            (answer.map(|_| GoneNodeStep::Tainted), "set the out-of-service taint of")
+        }
+        EndStep::Delete => {
+            let answer = term.shared.nodes.delete(&node).await;
+            (answer.map(|()| GoneNodeStep::Deleted), "delete")
+        }
+        EndStep::Wait(wait) => return Look::Waits(wait),
+        EndStep::Done => return Look::Done,
+    };
+    match answer {
+        Ok(step) => {
+            term.shared.metrics.gone_node(step);
+            let is_deleted = step == GoneNodeStep::Deleted;
+            if is_deleted {
+                info!(
+                    node = %node.name, instance = %awaited.instance,
+                    "The drained instance is gone: its node is deleted."
+                );
+            } else {
                 info!(
                     node = %node.name, instance = %awaited.instance,
                     "The drained instance is gone: its node has the out-of-service taint."
                 );
             }
-            Err(error) => failed(term, &node, &error, "set the out-of-service taint of"),
-        },
-        EndStep::Delete => match term.shared.nodes.delete(&node).await {
-            Ok(()) => {
-                term.shared.metrics.gone_node(GoneNodeStep::Deleted);
-                info!(
-                    node = %node.name, instance = %awaited.instance,
-                    "The drained instance is gone: its node is deleted."
-                );
-            }
-            Err(error) => failed(term, &node, &error, "delete"),
-        },
-        EndStep::Wait(_) | EndStep::Done => {}
+            if is_deleted { Look::Deleted } else { Look::Done }
+        }
+        Err(error) => {
+            failed(term, &node, &error, what);
+            Look::Failed
+        }
     }
 }
 
@@ -169,7 +189,12 @@ fn failed(term: &Term, node: &Node, error: &ClusterError, what: &'static str) {
 
 /// The Nodes that wait for the end of their instances, for the log.
 #[derive(Debug, Default)]
-struct Waiting(BTreeMap<String, Wait>);
+struct Waiting {
+    /// By UID.
+    waits: BTreeMap<String, Wait>,
+    /// The UIDs of deleted Nodes that the index still shows.
+    deleted: BTreeSet<String>,
+}
 
 #[derive(Debug)]
 struct Wait {
@@ -181,13 +206,23 @@ struct Wait {
 impl Waiting {
     fn keep(&mut self, awaited: &[(Arc<Node>, AwaitedEnd)]) {
         let uids: BTreeSet<&str> = awaited.iter().map(|(node, _)| node.uid.as_str()).collect();
-        self.0.retain(|uid, _| uids.contains(uid.as_str()));
+        self.waits.retain(|uid, _| uids.contains(uid.as_str()));
+        self.deleted.retain(|uid| uids.contains(uid.as_str()));
     }
 
-    fn note(&mut self, node: &Node, awaited: &AwaitedEnd, why: Option<EndWait>, now: Moment) {
-        let Some(why) = why else { return };
+    fn note(&mut self, node: &Node, awaited: &AwaitedEnd, look: Look, now: Moment) {
+        let why = match look {
+            Look::Waits(why) => why,
+            Look::Done => return drop(self.waits.remove(&node.uid)),
+            Look::Deleted => {
+                self.waits.remove(&node.uid);
+                self.deleted.insert(node.uid.clone());
+                return;
+            }
+            Look::Failed => return,
+        };
         let new = || Wait { began: now, why, is_logged: false };
-        let wait = self.0.entry(node.uid.clone()).or_insert_with(new);
+        let wait = self.waits.entry(node.uid.clone()).or_insert_with(new);
         wait.why = why;
         if !wait.is_logged && now >= wait.began.plus(LOG_AFTER) {
             wait.is_logged = true;
@@ -199,7 +234,7 @@ impl Waiting {
     }
 
     fn give_up(&mut self, node: &Node, awaited: &AwaitedEnd) {
-        if let Some(wait) = self.0.remove(&node.uid) {
+        if let Some(wait) = self.waits.remove(&node.uid) {
             warn!(
                 node = %node.name, instance = %awaited.instance, why = %wait.why,
                 "The drain ended an hour ago, and the instance is not gone. Sundown no longer waits \

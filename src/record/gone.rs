@@ -5,7 +5,8 @@
 //!
 //! | the Node | is |
 //! | --- | --- |
-//! | has no released record that counts for its instance and its boot, or not Sundown's taint | left alone |
+//! | has no released record that counts for its instance and its boot, or not Sundown's cordon and taint | left alone |
+//! | was only cordoned or tainted (`--on`): Sundown has evicted nothing | left alone |
 //! | an interruption of the record moves the instance into a warm pool, stops or hibernates it, or replaces its root volume; or this version cannot read it | left alone: the instance may come back |
 //! | no interruption of the record terminates the instance (only a rebalance recommendation, a scheduled change or a sickness) | left alone |
 //! | anything else | asked about, until an hour after the end of its drain ([`AwaitedEnd::is_given_up`]) |
@@ -16,6 +17,7 @@
 //! | --- | --- | --- |
 //! | shows a state other than `terminated` | | [`EndStep::Wait`] |
 //! | does not know the instance | | [`EndStep::Wait`]: a wrong region or account would look like this, and EC2 shows a terminated instance for as long as Sundown asks |
+//! | `terminated` | is Ready | [`EndStep::Wait`]: another machine may have taken over its name |
 //! | `terminated` | lacks the taint, and it is asked for | [`EndStep::Taint`] |
 //! | the same | is to be deleted, and has had the taint for less than a minute | [`EndStep::Wait`]: Kubernetes deletes its pods and detaches its volumes first |
 //! | the same | is to be deleted | [`EndStep::Delete`] |
@@ -30,8 +32,8 @@ use serde_json::Value;
 
 use super::{Record, RecordStatus, patch::NodePatch, schema::Entry, schema::KnownEntry, status};
 use crate::domain::{
-    GoneNodes, InstanceFacts, InstanceId, InstanceState, Kind, Moment, Node, OUT_OF_SERVICE, Taint,
-    seconds,
+    GoneNodes, InstanceFacts, InstanceId, InstanceState, Kind, Moment, Node, OUT_OF_SERVICE, Ready,
+    Taint, seconds,
 };
 
 const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown";
@@ -71,6 +73,8 @@ pub enum EndWait {
     State(InstanceState),
     /// EC2 does not know the instance.
     NotKnown,
+    /// The instance is terminated, and the Node is Ready.
+    Ready,
     /// The Node has just got the taint.
     Tainted,
 }
@@ -80,6 +84,7 @@ impl fmt::Display for EndWait {
         match self {
             Self::State(state) => write!(f, "EC2 reports the instance as {}", state.as_str()),
             Self::NotKnown => f.write_str("EC2 does not know the instance (region, account?)"),
+            Self::Ready => f.write_str("EC2 has terminated the instance, but its node is Ready"),
             Self::Tainted => f.write_str("its node has had the out-of-service taint for a moment"),
         }
     }
@@ -88,10 +93,12 @@ impl fmt::Display for EndWait {
 /// Whether EC2 must be asked about the instance of `node`: the first table. `None`: no.
 #[must_use]
 pub fn awaited_end(node: &Node) -> Option<AwaitedEnd> {
-    let RecordStatus::Released { record, .. } = status(node, None) else { return None };
+    let RecordStatus::Released { record, has_our_marks: true } = status(node, None) else {
+        return None;
+    };
     let since = record.released.as_ref()?.at;
-    let is_ours = node.instance.is_some() && node.has_our_taint();
-    let awaits = is_ours && ends_instance(&record);
+    let is_drained = node.instance.is_some() && record.response().evicts();
+    let awaits = is_drained && ends_instance(&record);
     awaits.then(|| AwaitedEnd { instance: record.instance.clone(), since })
 }
 
@@ -157,6 +164,9 @@ impl AwaitedEnd {
         now: Moment,
     ) -> EndStep {
         match found.map(|found| found.state) {
+            Some(InstanceState::Terminated) if node.ready == Ready::True => {
+                return EndStep::Wait(EndWait::Ready);
+            }
             Some(InstanceState::Terminated) => {}
             Some(state) => return EndStep::Wait(EndWait::State(state)),
             None => return EndStep::Wait(EndWait::NotKnown),

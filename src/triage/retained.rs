@@ -3,7 +3,7 @@
 //! A group whose lifecycle policy asks for it retains an instance whose terminate hook was abandoned
 //! (`Terminating:Retained`). Each round of the sweep shows all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::sweep::MAX_WAITING;
 use crate::domain::{GroupName, InstanceId};
@@ -13,17 +13,20 @@ use crate::domain::{GroupName, InstanceId};
 pub struct Retained(BTreeMap<InstanceId, GroupName>);
 
 impl Retained {
-    /// A round was answered, and showed these instances. Returns those that the round before did
-    /// not show: they are to be reported.
+    /// A round was answered, and showed these instances. `unknown`: the groups whose warm pools were
+    /// not answered; what earlier rounds have shown of these groups stays. Returns the instances that
+    /// the round before did not show: they are to be reported.
     pub fn round_answered(
         &mut self,
         found: BTreeMap<InstanceId, GroupName>,
+        unknown: &BTreeSet<GroupName>,
     ) -> Vec<(InstanceId, GroupName)> {
         let found: BTreeMap<_, _> = found.into_iter().take(MAX_WAITING).collect();
         let is_new = |(instance, _): &(&InstanceId, &GroupName)| !self.0.contains_key(*instance);
         let new =
             found.iter().filter(is_new).map(|(id, group)| (id.clone(), group.clone())).collect();
-        self.0 = found;
+        self.0.retain(|_, group| unknown.contains(group));
+        self.0.extend(found);
         new
     }
 
@@ -51,12 +54,16 @@ mod tests {
             (&[1], &[1]),
             (&[], &[]),
         ] {
-            let found = retained.round_answered(all(round));
+            let found = retained.round_answered(all(round), &BTreeSet::new());
             let found: Vec<_> = found.into_iter().map(|(instance, _)| instance).collect();
             assert_eq!(found, new.iter().map(|n| id(*n)).collect::<Vec<_>>(), "{round:?}");
             assert_eq!(retained.count(), round.len());
         }
         let many: Vec<usize> = (0..MAX_WAITING + 3).collect();
-        assert_eq!(retained.round_answered(all(&many)).len(), MAX_WAITING, "it is bounded");
+        assert_eq!(
+            retained.round_answered(all(&many), &BTreeSet::new()).len(),
+            MAX_WAITING,
+            "it is bounded"
+        );
     }
 }

@@ -76,9 +76,9 @@ pub(super) async fn ask(
         }
         pools.extend(with_warm_pool);
     }
-    ask_warm_pools(term, pools, &mut found).await?;
+    let unknown = ask_warm_pools(term, pools, &mut found).await;
     metrics.sweep(SweepResult::Answered);
-    report_retained(term, &retained.round_answered(found.retained));
+    report_retained(term, &retained.round_answered(found.retained, &unknown));
     metrics.set_retained_instances(retained.count());
     Ok(found.waiting.into_values().collect())
 }
@@ -87,13 +87,13 @@ fn waits(term: &Term, state: &str) -> bool {
     WaitState::of(state).is_some_and(|state| is_acted_on(term, state))
 }
 
-/// Asks for these warm pools. If AWS denies that, the round is answered without them: the hooks of
-/// instances outside of warm pools are found all the same.
+/// Asks for these warm pools, until a call fails: the hooks of instances outside of warm pools are
+/// found all the same, and the next round asks again. Returns the groups whose pools are not known.
 async fn ask_warm_pools(
     term: &Term,
     pools: BTreeSet<GroupName>,
     found: &mut Found,
-) -> Result<(), RoundFailure> {
+) -> BTreeSet<GroupName> {
     if pools.len() > MAX_WARM_POOLS && term.is_first_report("the sweep has too many warm pools") {
         warn!(
             left_out = pools.len() - MAX_WARM_POOLS,
@@ -103,6 +103,7 @@ async fn ask_warm_pools(
     }
     let autoscaling = term.shared.aws.autoscaling();
     let is_wanted = |state: &str| is_retained(state) || waits(term, state);
+    let mut unknown = pools.clone();
     let mut answers = stream::iter(pools.into_iter().take(MAX_WARM_POOLS))
         .map(|group| async move {
             let pool = autoscaling.warm_pool(&group, MAX_WAITING + 1, is_wanted).await;
@@ -111,23 +112,24 @@ async fn ask_warm_pools(
         .buffer_unordered(CONCURRENT_WARM_POOLS);
     while let Some((group, WarmPool { members, calls, result })) = answers.next().await {
         term.shared.metrics.sweep_calls(calls);
-        match result {
-            Ok(()) => {}
-            Err(error) if rounds::failure(&error) == RoundFailure::Denied => {
-                denied_warm_pool(term, &error);
-                return Ok(());
-            }
-            Err(error) => return Err(failed(term, &error)),
+        if let Err(error) = result {
+            let failure = rounds::failure(&error);
+            term.shared.metrics.sweep(rounds::label(failure));
+            pool_failed(term, &error, failure);
+            break;
         }
+        unknown.remove(&group);
         for (instance, state) in members {
             found.add(&group, &instance, &state);
         }
     }
-    Ok(())
+    unknown
 }
 
-fn denied_warm_pool(term: &Term, error: &AwsError) {
-    if term.is_first_report("the sweep may not ask for warm pools") {
+fn pool_failed(term: &Term, error: &AwsError, failure: RoundFailure) {
+    if failure == RoundFailure::Denied
+        && term.is_first_report("the sweep may not ask for warm pools")
+    {
         warn!(
             %error,
             "The sweep may not call DescribeWarmPool: if the event of an instance on its way into or \
@@ -135,7 +137,7 @@ fn denied_warm_pool(term: &Term, error: &AwsError) {
              autoscaling:DescribeWarmPool in the role's policy."
         );
     } else {
-        debug!(%error, "The sweep may not ask for a warm pool.");
+        debug!(%error, "The sweep asks for the other warm pools in its next round.");
     }
 }
 

@@ -43,6 +43,10 @@ fn only_the_end_of_an_instance_that_its_record_terminates_is_awaited() {
     let joined = |first: &Interruption, second: &Interruption| {
         release_node(&take_on(&take_on(&node(), first, 105).unwrap(), second, 110).unwrap(), 200)
     };
+    let only = |response| {
+        let options = AcceptOptions { response, ..AcceptOptions::default() };
+        release_node(&take_on_with(&node(), &spot("e1", 100), 105, &options).unwrap(), 200)
+    };
     for (case, node, expected) in [
         ("a terminate hook", by_hook.clone(), true),
         ("a spot notice", drained(&spot("e1", 100)), true),
@@ -65,6 +69,9 @@ fn only_the_end_of_an_instance_that_its_record_terminates_is_awaited() {
         ("another instance", Node { instance: Some(id(OTHER)), ..by_hook.clone() }, false),
         ("an unknown instance", Node { instance: None, ..by_hook.clone() }, false),
         ("put back by a person", without_taint, false),
+        ("uncordoned by a person", Node { unschedulable: false, ..by_hook }, false),
+        ("only cordoned", only(Response::Cordon), false),
+        ("only tainted", only(Response::Prefer), false),
     ] {
         assert_eq!(awaited_end(&node).is_some(), expected, "{case}");
     }
@@ -87,7 +94,9 @@ fn a_node_is_tainted_and_then_deleted_only_once_ec2_shows_that_its_instance_is_g
     // A wrong region or account would look like this.
     assert_eq!(step(&silent, None, BOTH, 300), EndStep::Wait(EndWait::NotKnown));
     assert_eq!(step(&silent, Some(&gone), DELETE_ONLY, 300), EndStep::Delete);
-    assert_eq!(step(&ready, Some(&gone), DELETE_ONLY, 300), EndStep::Delete);
+    // A kubelet keeps the Node that it finds under its name, with the providerID of the machine
+    // before it.
+    assert_eq!(step(&ready, Some(&gone), BOTH, 300), EndStep::Wait(EndWait::Ready));
     let found = Some(&gone);
     let EndStep::Taint(patch) = step(&silent, found, BOTH, 300) else { panic!("not tainted") };
     let tainted = apply(&silent, &patch);
