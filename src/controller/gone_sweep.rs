@@ -213,7 +213,10 @@ impl Waiting {
     fn note(&mut self, node: &Node, awaited: &AwaitedEnd, look: Look, now: Moment) {
         let why = match look {
             Look::Waits(why) => why,
-            Look::Done => return drop(self.waits.remove(&node.uid)),
+            Look::Done => {
+                self.waits.remove(&node.uid);
+                return;
+            }
             Look::Deleted => {
                 self.waits.remove(&node.uid);
                 self.deleted.insert(node.uid.clone());
