@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::ask::Answered;
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
     domain::{HookKey, HookName, Interruption, Transition, seconds},
@@ -90,8 +91,14 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Ret
     let (clock, random) = (term.shared.clock, &term.shared.random);
     sweep.round_begins(clock.now());
     let round = ask::ask(term, cluster, retained).await;
-    let RoundEnd { left_out, fails_too_often } =
-        sweep.round_ended(clock.now(), round, random.fraction());
+    let (now, fraction) = (clock.now(), random.fraction());
+    let RoundEnd { left_out, fails_too_often } = match round {
+        Ok(Answered { waiting, failure: Some(why) }) => {
+            sweep.round_ended_in_part(now, waiting, why, fraction)
+        }
+        Ok(Answered { waiting, failure: None }) => sweep.round_ended(now, Ok(waiting), fraction),
+        Err(why) => sweep.round_ended(now, Err(why), fraction),
+    };
     if left_out > 0 {
         warn!(
             left_out,

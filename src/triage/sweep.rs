@@ -56,7 +56,7 @@ pub struct Due {
     pub left_out: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Watched {
     candidate: Candidate,
     check_at: Moment,
@@ -103,6 +103,28 @@ impl Sweep {
             self.rounds.ended(now, round.as_ref().map(drop).map_err(|why| *why), fraction);
         let began = self.began.take().unwrap_or(now);
         let left_out = round.map_or(0, |found| self.found(now, began, found));
+        RoundEnd { left_out, fails_too_often }
+    }
+
+    /// Takes in how a round ended that showed these instances, but not every warm pool: because of
+    /// `why`. An instance that it does not show may wait nevertheless.
+    pub fn round_ended_in_part(
+        &mut self,
+        now: Moment,
+        found: Vec<WaitingInstance>,
+        why: RoundFailure,
+        fraction: f64,
+    ) -> RoundEnd {
+        let fails_too_often = self.rounds.ended(now, Err(why), fraction);
+        let began = self.began.take().unwrap_or(now);
+        let (answered, before) = (self.last_answered, self.waiting.clone());
+        let left_out = self.found(now, began, found);
+        self.last_answered = answered;
+        for (instance, watched) in before {
+            if self.waiting.len() < MAX_WAITING {
+                self.waiting.entry(instance).or_insert(watched);
+            }
+        }
         RoundEnd { left_out, fails_too_often }
     }
 
@@ -364,5 +386,15 @@ mod tests {
         let hook = interruption.hook().unwrap();
         assert_eq!((hook.group.as_str(), hook.hook.as_str()), ("asg", "drain"));
         assert_eq!(hook.token, None);
+    }
+
+    #[test]
+    fn a_round_without_an_answer_about_a_warm_pool_forgets_nothing_and_makes_the_next_one_later() {
+        let mut sweep = Sweep::new(at(0), seconds(60), 0.0);
+        sweep.round_ended(at(60), Ok(vec![one()]), 0.0);
+        let other = waits(2, WaitState::Terminating);
+        sweep.round_ended_in_part(at(120), vec![other], RoundFailure::Throttled, 0.0);
+        assert_eq!(sweep.waiting.len(), 2);
+        assert_eq!(sweep.rounds.next(), at(240));
     }
 }

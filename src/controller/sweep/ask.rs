@@ -46,13 +46,20 @@ impl Found {
     }
 }
 
+/// What a round has found.
+pub(super) struct Answered {
+    pub(super) waiting: Vec<WaitingInstance>,
+    /// Why a warm pool was not answered; `None`: all were, or AWS denies the calls.
+    pub(super) failure: Option<RoundFailure>,
+}
+
 /// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
 /// Then asks for their warm pools, one call each. Each call has a time limit.
 pub(super) async fn ask(
     term: &Term,
     cluster: &str,
     retained: &mut Retained,
-) -> Result<Vec<WaitingInstance>, RoundFailure> {
+) -> Result<Answered, RoundFailure> {
     let filters = [
         GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
         GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
@@ -76,11 +83,13 @@ pub(super) async fn ask(
         }
         pools.extend(with_warm_pool);
     }
-    let unknown = ask_warm_pools(term, pools, &mut found).await;
-    metrics.sweep(SweepResult::Answered);
+    let (unknown, failure) = ask_warm_pools(term, pools, &mut found).await;
+    // Without the right, the round is answered as far as it can be.
+    let failure = failure.filter(|failure| *failure != RoundFailure::Denied);
+    metrics.sweep(failure.map_or(SweepResult::Answered, rounds::label));
     report_retained(term, &retained.round_answered(found.retained, &unknown));
     metrics.set_retained_instances(retained.count());
-    Ok(found.waiting.into_values().collect())
+    Ok(Answered { waiting: found.waiting.into_values().collect(), failure })
 }
 
 fn waits(term: &Term, state: &str) -> bool {
@@ -88,12 +97,13 @@ fn waits(term: &Term, state: &str) -> bool {
 }
 
 /// Asks for these warm pools, until a call fails: the hooks of instances outside of warm pools are
-/// found all the same, and the next round asks again. Returns the groups whose pools are not known.
+/// found all the same, and the next round asks again. Returns the groups whose pools are not known,
+/// and why.
 async fn ask_warm_pools(
     term: &Term,
     pools: BTreeSet<GroupName>,
     found: &mut Found,
-) -> BTreeSet<GroupName> {
+) -> (BTreeSet<GroupName>, Option<RoundFailure>) {
     if pools.len() > MAX_WARM_POOLS && term.is_first_report("the sweep has too many warm pools") {
         warn!(
             left_out = pools.len() - MAX_WARM_POOLS,
@@ -114,16 +124,15 @@ async fn ask_warm_pools(
         term.shared.metrics.sweep_calls(calls);
         if let Err(error) = result {
             let failure = rounds::failure(&error);
-            term.shared.metrics.sweep(rounds::label(failure));
             pool_failed(term, &error, failure);
-            break;
+            return (unknown, Some(failure));
         }
         unknown.remove(&group);
         for (instance, state) in members {
             found.add(&group, &instance, &state);
         }
     }
-    unknown
+    (unknown, None)
 }
 
 fn pool_failed(term: &Term, error: &AwsError, failure: RoundFailure) {
