@@ -205,25 +205,13 @@ mod tests {
             time_added: None,
         };
         Node {
-            name: "n".into(),
-            uid: "n".to_owned(),
-            resource_version: "1".to_owned(),
-            created: None,
-            instance: None,
-            is_elsewhere: false,
-            boot_id: None,
             unschedulable: is_tainted,
             taints: is_tainted.then_some(taint).into_iter().collect(),
-            labels: std::sync::Arc::default(),
             annotations: annotations
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
-            ready: crate::domain::Ready::True,
-            ready_since: None,
-            maintenance: None,
-            dns: None,
-            address: None,
+            ..Node::for_test("n")
         }
     }
 

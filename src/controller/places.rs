@@ -37,31 +37,16 @@ pub(super) fn of(node: &Node, group: Option<&str>) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Ready;
 
     fn group(labels: &[(&str, &str)], hooked: Option<&str>) -> String {
         let node = Node {
-            name: "a".into(),
-            uid: String::new(),
-            resource_version: String::new(),
-            created: None,
-            instance: None,
-            is_elsewhere: false,
-            boot_id: None,
-            unschedulable: false,
-            taints: Vec::new(),
             labels: std::sync::Arc::new(
                 labels
                     .iter()
                     .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                     .collect(),
             ),
-            annotations: std::collections::BTreeMap::new(),
-            ready: Ready::True,
-            ready_since: None,
-            maintenance: None,
-            dns: None,
-            address: None,
+            ..Node::for_test("a")
         };
         of(&node, hooked).group
     }

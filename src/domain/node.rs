@@ -146,6 +146,31 @@ impl Node {
 }
 
 #[cfg(test)]
+impl Node {
+    /// A Ready Node with this name and nothing else, for tests.
+    pub(crate) fn for_test(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            uid: format!("uid-{name}"),
+            resource_version: "1".to_owned(),
+            created: None,
+            instance: None,
+            is_elsewhere: false,
+            boot_id: None,
+            unschedulable: false,
+            taints: Vec::new(),
+            labels: Arc::default(),
+            annotations: BTreeMap::new(),
+            ready: Ready::True,
+            ready_since: None,
+            maintenance: None,
+            dns: None,
+            address: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::is_older_version;
 

@@ -96,24 +96,7 @@ fn draining() -> [Interruption; 5] {
 }
 
 fn node(name: &str, instance: Option<&str>) -> Node {
-    Node {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".to_owned(),
-        created: None,
-        instance: instance.map(id),
-        boot_id: None,
-        unschedulable: false,
-        taints: Vec::new(),
-        labels: std::sync::Arc::default(),
-        annotations: BTreeMap::new(),
-        ready: Ready::True,
-        ready_since: None,
-        maintenance: None,
-        is_elsewhere: false,
-        dns: Some(DNS.to_owned()),
-        address: None,
-    }
+    Node { instance: instance.map(id), dns: Some(DNS.to_owned()), ..Node::for_test(name) }
 }
 
 fn our_node() -> Arc<Node> {

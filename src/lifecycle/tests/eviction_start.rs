@@ -72,22 +72,9 @@ fn an_interruption_that_does_not_wait_begins_the_evictions_of_all() {
 /// A Ready Node that was created at `created`. The number is that of its instance.
 fn member(n: u8, created: i64) -> Node {
     Node {
-        name: format!("node-{n}").as_str().into(),
-        uid: format!("uid-{n}"),
-        resource_version: "1".to_owned(),
         created: Some(at(created)),
         instance: Some(format!("i-{n:017x}").parse().unwrap()),
-        is_elsewhere: false,
-        boot_id: None,
-        unschedulable: false,
-        taints: Vec::new(),
-        labels: Arc::default(),
-        annotations: BTreeMap::new(),
-        ready: Ready::True,
-        ready_since: None,
-        maintenance: None,
-        dns: None,
-        address: None,
+        ..Node::for_test(&format!("node-{n}"))
     }
 }
 

@@ -31,24 +31,7 @@ fn hook(settings: &str) -> InterruptionFacts {
 fn node(annotations: &[(&str, &str)]) -> Node {
     let annotations =
         annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Node {
-        name: "a".into(),
-        uid: "u".to_owned(),
-        resource_version: "1".to_owned(),
-        created: None,
-        instance: None,
-        is_elsewhere: false,
-        boot_id: None,
-        unschedulable: false,
-        taints: Vec::new(),
-        labels: std::sync::Arc::default(),
-        annotations,
-        ready: Ready::True,
-        ready_since: None,
-        maintenance: None,
-        dns: None,
-        address: None,
-    }
+    Node { annotations, ..Node::for_test("a") }
 }
 
 #[test]

@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::{domain::Kind, observe::labels::MessageOutcome};
 
 #[test]
 fn known_series_exist_from_the_start_and_events_are_counted() {

@@ -4,14 +4,6 @@ fn rebooted(node: &Node) -> Node {
     Node { boot_id: Some("boot-2".into()), ..node.clone() }
 }
 
-fn to_pool() -> Interruption {
-    let mut action = hook("e1", 100, "drain", "t1");
-    if let Cause::Terminate(action) = &mut action.cause {
-        action.destination = Some(PoolEnd::WarmPool);
-    }
-    action
-}
-
 fn sick() -> Interruption {
     Impairment { symptom: Symptom::NotReady, since: at(0), group: "asg".into() }.of(id(INSTANCE))
 }
@@ -42,14 +34,6 @@ fn only_a_new_boot_of_the_same_machine_must_be_shown() {
 
 #[test]
 fn the_node_the_kubelet_ec2_and_the_group_of_a_warm_pool_must_show_the_return() {
-    let facts = |state| InstanceFacts {
-        id: id(INSTANCE),
-        state,
-        launched: None,
-        private_dns: None,
-        private_address: None,
-        tags: std::collections::BTreeMap::new(),
-    };
     let (running, stopped) = (facts(InstanceState::Running), facts(InstanceState::Stopped));
     let tagged = |group: &str| {
         let tags = [("aws:autoscaling:groupName".to_owned(), group.to_owned())];

@@ -8,31 +8,12 @@ fn drained(event: &Interruption) -> Node {
     release_node(&take_on(&node(), event, 105).unwrap(), 200)
 }
 
-fn to_pool() -> Interruption {
-    let mut action = hook("e1", 100, "drain", "t1");
-    if let Cause::Terminate(action) = &mut action.cause {
-        action.destination = Some(PoolEnd::WarmPool);
-    }
-    action
-}
-
 fn root_volume() -> Interruption {
     let mut action = hook("e1", 100, "drain", "t1");
     if let Cause::Terminate(action) = &mut action.cause {
         action.purpose = HookPurpose::ReplaceRootVolume;
     }
     action
-}
-
-fn facts(state: InstanceState) -> InstanceFacts {
-    InstanceFacts {
-        id: id(INSTANCE),
-        state,
-        launched: None,
-        private_dns: None,
-        private_address: None,
-        tags: std::collections::BTreeMap::new(),
-    }
 }
 
 #[test]

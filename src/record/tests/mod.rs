@@ -2,6 +2,8 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod accept;
+mod accept_joining;
+mod accept_replacing;
 mod booted;
 mod compat;
 mod confirmed;
@@ -13,6 +15,7 @@ mod life;
 mod maintenance;
 mod planned;
 mod planned_conflicts;
+mod planned_drains;
 mod planned_in_ec2;
 mod properties;
 mod responses;
@@ -42,22 +45,14 @@ pub(crate) fn at(n: i64) -> Moment {
 
 pub(crate) fn node() -> Node {
     Node {
-        name: "a".into(),
         uid: "uid-1".into(),
         resource_version: "7".into(),
-        created: None,
         instance: Some(id(INSTANCE)),
         boot_id: Some("boot-1".into()),
-        unschedulable: false,
         taints: vec![taint("dedicated", "gpu", "NoExecute")],
         labels: std::sync::Arc::new([("zone".to_owned(), "a".to_owned())].into()),
         annotations: [("sundown.dev/other".to_owned(), "kept".to_owned())].into(),
-        ready: Ready::True,
-        ready_since: None,
-        maintenance: None,
-        is_elsewhere: false,
-        dns: None,
-        address: None,
+        ..Node::for_test("a")
     }
 }
 
@@ -176,4 +171,25 @@ pub(crate) fn kinds(node: &Node) -> Vec<Option<Kind>> {
         .iter()
         .map(|t| t.kind)
         .collect()
+}
+
+/// The terminate hook of an instance that goes into its warm pool.
+fn to_pool() -> Interruption {
+    let mut action = hook("e1", 100, "drain", "t1");
+    if let Cause::Terminate(action) = &mut action.cause {
+        action.destination = Some(PoolEnd::WarmPool);
+    }
+    action
+}
+
+/// What EC2 shows of the instance.
+fn facts(state: InstanceState) -> InstanceFacts {
+    InstanceFacts {
+        id: id(INSTANCE),
+        state,
+        launched: None,
+        private_dns: None,
+        private_address: None,
+        tags: std::collections::BTreeMap::new(),
+    }
 }

@@ -1,6 +1,6 @@
 //! Tests which scenarios are accepted, and the error for each wrong field.
 
-use super::*;
+use super::{read::is_bound, *};
 
 #[test]
 fn the_built_in_scenario_is_valid() {

@@ -24,7 +24,7 @@ use crate::{
     controller::{drain_settings, limit_settings},
     domain::{
         Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD,
-        Ready, Selector, TAINT, Taint, seconds,
+        Selector, TAINT, Taint, seconds,
     },
     drain::{BlockReason, Drain, Start},
     fleet::limits_of,
@@ -42,13 +42,7 @@ fn at(s: i64) -> Moment {
 
 fn node(name: &str, annotations: &[(&str, String)]) -> Node {
     Node {
-        name: name.into(),
-        uid: name.to_owned(),
-        resource_version: "1".to_owned(),
-        created: None,
         instance: Some(INSTANCE.parse().unwrap()),
-        is_elsewhere: false,
-        boot_id: None,
         unschedulable: true,
         taints: vec![Taint {
             key: TAINT.to_owned(),
@@ -56,16 +50,11 @@ fn node(name: &str, annotations: &[(&str, String)]) -> Node {
             effect: "NoSchedule".to_owned(),
             time_added: None,
         }],
-        labels: std::sync::Arc::default(),
         annotations: annotations
             .iter()
             .map(|(key, value)| ((*key).to_owned(), value.clone()))
             .collect(),
-        ready: Ready::True,
-        ready_since: None,
-        maintenance: None,
-        dns: None,
-        address: None,
+        ..Node::for_test(name)
     }
 }
 

@@ -25,22 +25,11 @@ fn instance(n: usize) -> InstanceId {
 /// A Node that was created long ago and is Ready.
 fn ready(n: usize) -> ScannedNode {
     let node = Node {
-        name: format!("node-{n:02}").as_str().into(),
         uid: format!("uid-{n}"),
-        resource_version: "1".into(),
         created: Some(at(0)),
         instance: Some(instance(n)),
-        is_elsewhere: false,
-        boot_id: None,
-        unschedulable: false,
-        taints: Vec::new(),
-        labels: Arc::default(),
-        annotations: BTreeMap::new(),
-        ready: Ready::True,
         ready_since: Some(at(60)),
-        maintenance: None,
-        dns: None,
-        address: None,
+        ..Node::for_test(&format!("node-{n:02}"))
     };
     let (status, mark) = (ImpairedStatus::Free, None);
     ScannedNode { node: Arc::new(node), status, mark, is_managed: true }

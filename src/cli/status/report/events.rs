@@ -1,0 +1,116 @@
+//! What the Events of Nodes and pods show of a drain.
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::{
+        facts::{EventFacts, Subject},
+        model::LastEvent,
+    },
+    Reader,
+};
+use crate::{
+    domain::{Moment, Node, Pod, seconds},
+    drain::{BlockReason, Settings},
+    fleet::{end_in_event, resumed_at},
+};
+
+/// Reasons of Events whose content the report shows elsewhere, so they are not listed.
+const SHOWN_ELSEWHERE: [&str; 7] = [
+    "Blocked",
+    "Forced",
+    "HookKeptOpen",
+    "InterruptionAccepted",
+    "Paused",
+    "Resumed",
+    "TestReceived",
+];
+
+impl Reader<'_> {
+    /// When the present leader began with the drain: the latest of the accept, the change of leader
+    /// and the last resume, from Lease and Events.
+    pub(super) fn resumed_at(&self, node: &Node, accepted: Moment) -> Moment {
+        let led = self.lease.and_then(|l| l.acquired).unwrap_or(accepted);
+        let resumed =
+            self.events_of(node, accepted).filter(|e| e.reason == "Resumed").map(|e| e.last).max();
+        let began = resumed_at(accepted, led, led);
+        resumed.map_or(began, |at| at.max(began))
+    }
+
+    /// The drain's latest end in the leader's last Event `Blocked` since `resumed_at`.
+    pub(super) fn end_by_leader(&self, node: &Node, resumed_at: Moment) -> Option<Moment> {
+        self.events_of(node, resumed_at)
+            .filter(|event| event.reason == "Blocked")
+            .max_by_key(|event| event.last)
+            .and_then(|event| end_in_event(&event.message))
+    }
+
+    pub(super) fn events_of<'a>(
+        &'a self,
+        node: &'a Node,
+        accepted: Moment,
+    ) -> impl Iterator<Item = &'a EventFacts> {
+        // Times of Events are rounded down to seconds.
+        let from = accepted.minus(seconds(1));
+        self.facts
+            .events
+            .iter()
+            .filter(move |e| e.subject == Subject::Node(node.name.clone()) && e.last >= from)
+    }
+
+    pub(super) fn blocked_event(&self, pod: &Pod, accepted: Moment) -> Option<&EventFacts> {
+        let of_pod = |e: &&EventFacts| {
+            e.subject == Subject::Pod(pod.uid.clone())
+                && e.reason == "Blocked"
+                && e.last >= accepted
+        };
+        self.facts.events.iter().filter(of_pod).max_by_key(|e| e.last)
+    }
+
+    /// The block that the service reported for a pod that no budget blocks, such as a webhook's.
+    /// `None` for a terminating pod, because it is leaving.
+    pub(super) fn reported_block(
+        &self,
+        pod: &Pod,
+        accepted: Moment,
+    ) -> Option<(BlockReason, String, Option<Moment>)> {
+        let event = self.blocked_event(pod, accepted).filter(|_| pod.deletion.is_none())?;
+        let (reason, message) = BlockReason::of_event(&event.message)?;
+        // The budgets were just read and do not block it, so an Event about a budget is outdated.
+        let is_of_budgets =
+            matches!(reason, BlockReason::Pdb | BlockReason::PdbLagging | BlockReason::TwoPdbs);
+        (!is_of_budgets).then(|| (reason, message.to_owned(), Some(blocked_since(event, accepted))))
+    }
+
+    pub(super) fn last_events(&self, node: &Node, accepted: Moment) -> Vec<LastEvent> {
+        let mut last: BTreeMap<&str, &EventFacts> = BTreeMap::new();
+        for event in
+            self.events_of(node, accepted).filter(|e| !SHOWN_ELSEWHERE.contains(&e.reason.as_str()))
+        {
+            let newest = last.entry(&event.reason).or_insert(event);
+            if event.last > newest.last {
+                *newest = event;
+            }
+        }
+        let mut events: Vec<LastEvent> = last.into_values().map(LastEvent::of).collect();
+        events.sort_by_key(|e| e.last);
+        events
+    }
+}
+
+impl LastEvent {
+    fn of(event: &EventFacts) -> Self {
+        Self {
+            reason: event.reason.clone(),
+            warning: event.is_warning,
+            message: event.message.clone(),
+            last: event.last,
+        }
+    }
+}
+
+/// When the block began that an Event reports: it is written when a pod has been blocked for a
+/// while.
+pub(super) fn blocked_since(event: &EventFacts, accepted: Moment) -> Moment {
+    event.first.minus(Settings::default().report_blocked_after).max(accepted)
+}

@@ -1,0 +1,214 @@
+//! The flags under "Drains".
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    config::{
+        defaults as d,
+        values::{parse_count, parse_duration, parse_switch},
+    },
+    domain::{
+        Compat, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse, KindThen,
+        WeeklyWindow,
+    },
+};
+
+/// The flags under "Drain": how nodes are drained.
+#[allow(clippy::struct_excessive_bools, reason = "flags that do not exclude each other")]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Drain")]
+pub struct DrainArgs {
+    /// What to do about a kind of interruption: `drain` (cordon and evict), `cordon` (the pods
+    /// stay), `prefer` (only a taint with the effect PreferNoSchedule) or `ignore`; repeatable (in
+    /// the variable: separated by commas). Without it, each kind has the default of
+    /// docs/responses.md. In the chart: the list `config.responses`
+    #[arg(long, env = "SUNDOWN_ON", value_name = "KIND=RESPONSE", value_delimiter = ',')]
+    pub on: Vec<KindResponse>,
+    /// How long a node stays tainted (or cordoned) for a rebalance recommendation that no
+    /// interruption follows, 1m to 24h. Only with `--on rebalance=...`
+    #[arg(
+        long,
+        env = "SUNDOWN_REBALANCE_TTL",
+        value_name = "DURATION",
+        default_value = d::REBALANCE_TTL,
+        value_parser = parse_duration,
+    )]
+    pub rebalance_ttl: Duration,
+    /// Delay the evictions for a kind of interruption (`terminate-hook` or `rebalance`). WHEN is
+    /// `replacement-ready` (its Auto Scaling group has another node for the pods) or a duration up
+    /// to 24h. Sundown evicts after half of the drain's time at the latest. Repeatable (in the
+    /// variable: separated by commas). In the chart: the list `config.evictAfter`
+    #[arg(long, env = "SUNDOWN_EVICT_AFTER", value_name = "KIND=WHEN", value_delimiter = ',')]
+    pub evict_after: Vec<KindEvictAfter>,
+    /// How long before a scheduled change of AWS Health the drain of its node begins, 1m to 168h
+    #[arg(
+        long,
+        env = "SUNDOWN_SCHEDULED_LEAD",
+        value_name = "DURATION",
+        default_value = d::SCHEDULED_LEAD,
+        value_parser = parse_duration,
+    )]
+    pub scheduled_lead: Duration,
+    /// Weekly window in which drains for scheduled changes begin, such as `Sat 02:00-06:00 UTC`: in
+    /// the last window that opens more than `--scheduled-lead` before the start. If that window is
+    /// already over, the drain begins `--scheduled-lead` before the start
+    #[arg(long, env = "SUNDOWN_SCHEDULED_WINDOW", value_name = "WINDOW")]
+    pub scheduled_window: Option<WeeklyWindow>,
+    /// How often Sundown asks EC2 for scheduled events of instances, to find changes whose message
+    /// was lost, 1m to 1h; 0s: never. Needs ec2:DescribeInstanceStatus
+    #[arg(
+        long,
+        env = "SUNDOWN_SCHEDULED_EVENT_INTERVAL",
+        value_name = "DURATION",
+        default_value = d::SCHEDULED_EVENT_INTERVAL,
+        value_parser = parse_duration,
+    )]
+    pub scheduled_event_interval: Duration,
+    /// How long a status check of an instance must fail, or its Node be NotReady, before its drain
+    /// begins, 2m to 24h. Only with `--on impaired=...`
+    #[arg(
+        long,
+        env = "SUNDOWN_IMPAIRED_AFTER",
+        value_name = "DURATION",
+        default_value = d::IMPAIRED_AFTER,
+        value_parser = parse_duration,
+    )]
+    pub impaired_after: Duration,
+    /// The most drains of sick instances that begin within an hour, and the most sick instances
+    /// that Sundown reports to Auto Scaling within an hour, 1 to 100
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_IMPAIRED",
+        value_name = "COUNT",
+        default_value = d::MAX_IMPAIRED,
+    )]
+    pub max_impaired: usize,
+    /// What follows the drain of a sick instance: `impaired=unhealthy` reports it to Auto Scaling
+    /// as unhealthy, so that its group replaces it. Needs `--on impaired=drain`
+    #[arg(long, env = "SUNDOWN_THEN", value_name = "KIND=STEP")]
+    pub then: Option<KindThen>,
+    /// How long a drain under a lifecycle hook may take
+    #[arg(
+        long,
+        env = "SUNDOWN_DRAIN_TIMEOUT",
+        value_name = "DURATION",
+        value_parser = parse_duration,
+    )]
+    pub drain_timeout: Option<Duration>,
+    /// The longest drain timeout that the NotificationMetadata of a lifecycle hook or an annotation
+    /// of a Node may set. Without it: `--drain-timeout`, or 48h without both
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_DRAIN_TIMEOUT",
+        value_name = "DURATION",
+        value_parser = parse_duration,
+    )]
+    pub max_drain_timeout: Option<Duration>,
+    /// Result with which Sundown completes a terminate hook if pods are left at the deadline:
+    /// `continue`, or `abandon`, but only where the group's lifecycle policy retains instances
+    /// whose terminate hook was abandoned. Elsewhere ABANDON would only cut other hooks short, so
+    /// Sundown completes with `continue`
+    #[arg(
+        long,
+        env = "SUNDOWN_HOOK_RESULT_ON_FAILURE",
+        value_name = "RESULT",
+        default_value = d::HOOK_RESULT_ON_FAILURE,
+        value_enum,
+    )]
+    pub hook_result_on_failure: HookResult,
+    /// How long before the deadline the pods of a node should be gone. Sundown forces pods
+    /// towards that moment, but waits for them until 2 s before the deadline. At most half
+    /// of the time that AWS gives (a stopping instance has 30 s, so at most 15 s)
+    #[arg(
+        long,
+        env = "SUNDOWN_DEADLINE_MARGIN",
+        value_name = "DURATION",
+        default_value = d::DEADLINE_MARGIN,
+        value_parser = parse_duration,
+    )]
+    pub deadline_margin: Duration,
+    /// `--deadline-margin` for a deadline that a spot notice sets
+    #[arg(
+        long,
+        env = "SUNDOWN_SPOT_DEADLINE_MARGIN",
+        value_name = "DURATION",
+        default_value = d::SPOT_DEADLINE_MARGIN,
+        value_parser = parse_duration,
+    )]
+    pub spot_deadline_margin: Duration,
+    /// When to delete a pod whose eviction is refused: `never`, `deadline` (in the last second
+    /// before it, which is all the time that the pod then gets to stop), or a share of the time to
+    /// the deadline, 0 to 1: as late as the pod's grace period allows, but not before this share
+    /// has passed
+    #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
+    pub force_after: ForceAfter,
+    /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction,
+    /// so that a Job's pod failure policy does not count a failure. Needs the permission to patch
+    /// `pods/status`. The delete follows within 1 s, whatever the answer is
+    #[arg(long, env = "SUNDOWN_DISRUPTION_TARGET", value_parser = parse_switch)]
+    pub disruption_target: bool,
+    /// Set the condition `MaintenancePlanned` of a Node while AWS announces a scheduled change of
+    /// its instance. Needs the permission to patch `nodes/status`. No drain depends on it
+    #[arg(long, env = "SUNDOWN_MAINTENANCE_CONDITION", value_parser = parse_switch)]
+    pub maintenance_condition: bool,
+    /// Once EC2 shows the instance of a drained node as terminated, set the taint
+    /// `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`: Kubernetes then deletes the pods
+    /// that are left and detaches their volumes at once. Not for instances that may come back
+    #[arg(long, env = "SUNDOWN_OUT_OF_SERVICE_TAINT", value_parser = parse_switch)]
+    pub out_of_service_taint: bool,
+    /// Once EC2 shows the instance of a drained node as terminated, delete the Node. Needs the
+    /// permission to delete `nodes`. Not for instances that may come back
+    #[arg(long, env = "SUNDOWN_DELETE_NODE", value_parser = parse_switch)]
+    pub delete_node: bool,
+    /// When a node gets the label `node.kubernetes.io/exclude-from-external-load-balancers`:
+    /// `early` (when Sundown accepts the interruption), `late` (when the last pod is terminating, or
+    /// 60 s before the drain ends) or `never`
+    #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]
+    pub exclude_from_load_balancers: Option<Exclusion>,
+    /// Also mark nodes as another handler does, for tools that look for its marks: `nth` adds the
+    /// taints of aws-node-termination-handler and uses its value of the load balancer label. They
+    /// are removed together with Sundown's own
+    #[arg(long, env = "SUNDOWN_COMPAT", value_name = "HANDLER")]
+    pub compat: Option<Compat>,
+    /// How long to wait after a drain before completing its lifecycle actions, so that log shippers
+    /// can finish
+    #[arg(
+        long,
+        env = "SUNDOWN_COMPLETE_DELAY",
+        value_name = "DURATION",
+        default_value = d::COMPLETE_DELAY,
+        value_parser = parse_duration,
+    )]
+    pub complete_delay: Duration,
+    /// Shortest time from the cordon to the end of a drain, so that pods which were just scheduled
+    /// are seen
+    #[arg(
+        long,
+        env = "SUNDOWN_MIN_DRAIN_TIME",
+        value_name = "DURATION",
+        default_value = d::MIN_DRAIN_TIME,
+        value_parser = parse_duration,
+    )]
+    pub min_drain_time: Duration,
+    /// Most evictions in flight over all drains, and a quarter more for deletes. Evictions that an
+    /// admission webhook leaves unanswered are counted apart, up to the same number
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_EVICTIONS",
+        value_name = "N",
+        default_value = d::MAX_EVICTIONS,
+        value_parser = parse_count,
+    )]
+    pub max_evictions: usize,
+    /// Most evictions in flight for one PodDisruptionBudget
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_EVICTIONS_PER_BUDGET",
+        value_name = "N",
+        default_value = d::MAX_EVICTIONS_PER_BUDGET,
+        value_parser = parse_count,
+    )]
+    pub max_evictions_per_budget: usize,
+}

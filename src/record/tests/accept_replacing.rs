@@ -1,0 +1,108 @@
+//! When an interruption replaces a record.
+
+use super::{accept::event_without_token, *};
+
+#[test]
+fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
+    let spotted = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    let hooked = release_node(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), 50);
+    for (name, node, interruption, repeat) in [
+        ("a notice", &spotted, spot("e2", 60), true),
+        ("an ending state", &spotted, state("e2", 60, InstanceState::ShuttingDown), true),
+        ("a hook", &spotted, hook("e2", 60, "drain", "t1"), false),
+        ("the same hook", &hooked, hook("e2", 0, "drain", "t1"), true),
+        ("the same hook, without its token", &hooked, event_without_token("e2", 60), true),
+        ("an earlier action of the same hook", &hooked, hook("e2", -1, "drain", "t2"), true),
+        (
+            "an action that began before the release was written",
+            &hooked,
+            hook("e2", 40, "drain", "t2"),
+            false,
+        ),
+        ("a later action of the same hook", &hooked, hook("e2", 60, "drain", "t2"), false),
+        ("another hook", &hooked, hook("e2", 60, "logs", "t2"), false),
+    ] {
+        match take_on(node, &interruption, 61) {
+            None => assert!(repeat, "{name}"),
+            Some(after) => {
+                assert!(!repeat, "{name}");
+                let record = Record::read(after.record().unwrap()).unwrap();
+                assert!(
+                    record.released().is_none() && !record.before.unschedulable,
+                    "{name}: the state before Sundown is kept"
+                );
+                assert_eq!(
+                    kinds(&after),
+                    [Some(Kind::TerminateHook)],
+                    "{name}: nothing joins a released record"
+                );
+                assert_eq!(our_taint(&after), Some("terminate-hook"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_released_record_whose_cordon_or_taint_was_removed_is_replaced() {
+    let released = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    let mut uncordoned = released.clone();
+    uncordoned.unschedulable = false;
+    let mut untainted = released;
+    untainted.taints.retain(|t| t.key != TAINT);
+    for (node, cordoned_before) in [(uncordoned, false), (untainted, true)] {
+        assert!(matches!(status(&node, None), RecordStatus::Released { has_our_marks: false, .. }));
+        let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
+        assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
+        assert_eq!(
+            Record::read(fresh.record().unwrap()).unwrap().before.unschedulable,
+            cordoned_before
+        );
+        assert!(fresh.unschedulable && fresh.has_our_taint());
+    }
+}
+
+#[test]
+fn the_next_interruption_of_a_node_that_a_person_keeps_cordoned_is_no_repeat() {
+    let mut released = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    assert!(take_on(&released, &spot("e2", 60), 61).is_none(), "its instance is about to go");
+    let mut record = Record::read(released.record().unwrap()).unwrap();
+    record.released.as_mut().unwrap().held = true;
+    set_record(&mut released, &record.write());
+    let fresh = take_on(&released, &spot("e2", 60), 61).unwrap();
+    assert!(matches!(status(&fresh, None), RecordStatus::Open(_)));
+    assert!(!Record::read(fresh.record().unwrap()).unwrap().before.unschedulable);
+    assert!(take_on(&released, &spot("e1", 0), 61).is_none(), "the same event again");
+}
+
+#[test]
+fn a_damaged_record_is_replaced_by_the_next_interruption() {
+    let mut damaged = node();
+    set_record(&mut damaged, "{\"version\":");
+    assert!(matches!(status(&damaged, None), RecordStatus::Damaged(_)));
+    let fresh = take_on(&damaged, &spot("e1", 0), 1).unwrap();
+    assert!(matches!(status(&fresh, None), RecordStatus::Open(_)));
+}
+
+#[test]
+fn the_state_before_sundown_in_a_damaged_record_counts_only_with_our_taint() {
+    let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    set_record(&mut open, r#"{"version":"x","before":{"unschedulable":false}}"#);
+    let before = |node: &Node| {
+        Record::read(take_on(node, &spot("e2", 5), 6).unwrap().record().unwrap())
+            .unwrap()
+            .before
+            .unschedulable
+    };
+    assert!(!before(&open));
+    open.taints.clear();
+    assert!(before(&open));
+}
+
+#[test]
+fn a_record_of_another_boot_is_replaced_and_our_cordon_does_not_count_as_somebody_elses() {
+    let mut rebooted = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    rebooted.boot_id = Some("boot-2".into());
+    let fresh = take_on(&rebooted, &spot("e2", 500), 501).unwrap();
+    let record = Record::read(fresh.record().unwrap()).unwrap();
+    assert!(!record.before.unschedulable && kinds(&fresh).len() == 1);
+}
