@@ -1,15 +1,13 @@
 //! DescribeWarmPool: the only call that lists the instances in the warm pool of a group.
 //! DescribeAutoScalingGroups leaves them out (Auto Scaling API reference).
 
-use super::{
-    Advice, Api, AutoScaling, AwsError,
-    autoscaling::{LIMIT, PAGES},
-    groups::member,
-};
+use super::{Advice, Api, AutoScaling, AwsError, autoscaling::LIMIT, groups::member};
 use crate::domain::GroupName;
 
 /// How many instances one page has at most (`MaxRecords`).
 const PAGE: i32 = 50;
+/// The most pages of one pool: 10 000 instances.
+const POOL_PAGES: usize = 200;
 
 /// The answer of [`AutoScaling::warm_pool`].
 #[derive(Debug)]
@@ -32,7 +30,7 @@ impl AutoScaling {
         is_wanted: impl Fn(&str) -> bool,
     ) -> WarmPool {
         let (mut members, mut calls, mut page) = (Vec::new(), 0, None);
-        for _ in 0..PAGES {
+        for _ in 0..POOL_PAGES {
             let request = self
                 .client
                 .describe_warm_pool()

@@ -21,8 +21,11 @@ impl DrainConfig {
         let evict_after = evict_after.collect::<Vec<_>>().concat();
         let window = self.changes.window.map(|window| window.to_string().replace(' ', "_"));
         let window = window.map_or_else(String::new, |window| format!(" {WINDOW}{window}"));
+        let gone = [("--out-of-service-taint ", self.gone_nodes.taint)];
+        let gone = gone.into_iter().chain([("--delete-node ", self.gone_nodes.delete)]);
+        let gone: String = gone.filter_map(|(flag, is_set)| is_set.then_some(flag)).collect();
         format!(
-            "{}{}{evict_after}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
+            "{}{}{evict_after}{gone}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
              --complete-delay={} --min-drain-time={} --rebalance-ttl={} --scheduled-lead={}{window}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
@@ -71,13 +74,15 @@ mod tests {
             "--drain-timeout=30m --max-drain-timeout=4h",
             "--evict-after=terminate-hook=replacement-ready --evict-after=rebalance=10m",
             "--scheduled-lead=2h --scheduled-window=Sat_02:00-06:00_UTC",
+            "--delete-node",
+            "--out-of-service-taint --delete-node",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();
             let facts = |c: &DrainConfig| {
                 (
                     (c.timeout, c.max_timeout, c.deadline_margin, c.spot_deadline_margin),
-                    (c.force_after, c.complete_delay, c.min_time, c.changes),
+                    (c.force_after, c.complete_delay, c.min_time, c.changes, c.gone_nodes),
                 )
             };
             assert_eq!(facts(&read), facts(&config), "{flags}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{
     accept::{self, Accepted, Tries},
@@ -120,11 +120,25 @@ pub(super) async fn cordon_others(term: &Term, verdict: &triage::Accept) {
     let since = shared.clock.past_instant(shared.clock.now().minus(MAX_AGE));
     let asking = shared.lookups.instances.get_since(instance, since);
     let Ok(Ok((_, facts))) = tokio::time::timeout(ANSWERED_WITHIN, asking).await else {
-        debug!(
-            node = %verdict.node.name, %instance,
-            "Other nodes claim the instance, and EC2 does not confirm this one: they stay as they \
-             are."
+        let names = nodes.iter().map(|node| &node.name);
+        let names: Vec<_> = names.filter(|name| **name != verdict.node.name).collect();
+        warn!(
+            node = %verdict.node.name, %instance, others = ?names,
+            "Other nodes claim the instance, and EC2 does not answer which one is its own: they \
+             stay as they are, and pods may come to them."
         );
+        for name in nodes.iter().map(|node| node.name.clone()) {
+            term.note(EventNote {
+                about: About::Node(name),
+                severity: Severity::Warning,
+                reason: EventReason::DuplicateProviderID,
+                message: format!(
+                    "Several nodes claim {instance}, and EC2 does not answer which one is its own. \
+                     {} is drained, and the others stay as they are.",
+                    verdict.node.name
+                ),
+            });
+        }
         return;
     };
     let others =

@@ -270,6 +270,11 @@ impl Term {
         seen_keys.insert(key.to_owned())
     }
 
+    /// Whether [`Self::is_first_report`] was asked about `key` before.
+    pub(super) fn was_reported(&self, key: &str) -> bool {
+        self.seen_keys.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+
     /// Writes a Kubernetes Event, except in a dry run.
     pub(super) fn note(&self, note: EventNote) {
         if !self.shared.config.dry_run {

@@ -128,19 +128,20 @@ impl Decision {
         }
     }
 
-    /// The same as [`Self::decide`], but gives the interruption up after `limit`. Its next search
-    /// finds it again.
-    pub(super) async fn decide_within(&mut self, limit: Duration) {
+    /// The same as [`Self::decide`], but gives the interruption up after `limit` and returns `false`.
+    /// Its next search finds it again.
+    pub(super) async fn decide_within(&mut self, limit: Duration) -> bool {
         let (instance, give_up) = (self.interruption.instance.clone(), self.given_up.clone());
         let mut deciding = Box::pin(self.decide());
         if tokio::time::timeout(limit, &mut deciding).await.is_ok() {
-            return;
+            return true;
         }
         give_up.cancel();
         // A PATCH that is under way, or is refused, does not end at once.
         if tokio::time::timeout(GIVE_UP_WITHIN, &mut deciding).await.is_err() {
             debug!(%instance, "The decision about an interruption does not end.");
         }
+        false
     }
 
     /// Decides, however long that takes, and carries the decision out. By reference: a future that

@@ -13,8 +13,8 @@ use tracing::{debug, info, warn};
 
 use super::context::Term;
 use crate::{
-    cluster::{ClusterError, Problem},
-    domain::{GoneNodes, InstanceFacts, Moment, Node, seconds},
+    cluster::{About, ClusterError, EventNote, EventReason, Problem, Severity},
+    domain::{GoneNodes, InstanceFacts, Moment, Node, OUT_OF_SERVICE, seconds},
     observe::GoneNodeStep,
     record::{AwaitedEnd, EndStep, EndWait, awaited_end},
 };
@@ -39,16 +39,20 @@ pub(super) async fn run(term: Arc<Term>) {
     loop {
         term.shared.clock.sleep_until(term.shared.clock.now().plus(PAUSE)).await;
         let nodes = term.shared.nodes.all().into_iter().filter(|node| term.manages(node));
-        let awaited: Vec<(Arc<Node>, AwaitedEnd)> =
-            nodes.filter_map(|node| awaited_end(&node).map(|awaited| (node, awaited))).collect();
+        let awaited: Vec<(Arc<Node>, AwaitedEnd)> = nodes
+            .filter_map(|node| Some((Arc::clone(&node), awaited_end(&node, wanted)?)))
+            .collect();
         waiting.keep(&awaited);
         let is_left = |node: &Node| !waiting.deleted.contains(&node.uid);
         let awaited: Vec<_> = awaited.into_iter().filter(|(node, _)| is_left(node)).collect();
         let now = term.aws_now();
         let (given_up, awaited): (Vec<_>, Vec<_>) =
-            awaited.into_iter().partition(|(_, awaited)| awaited.is_given_up(now));
+            awaited.into_iter().partition(|(node, awaited)| {
+                // A new leader asks about each of them at least once.
+                awaited.is_given_up(now) && waiting.waits.contains_key(&node.uid)
+            });
         for (node, awaited) in given_up {
-            waiting.give_up(&node, &awaited);
+            waiting.give_up(&term, &node, &awaited);
         }
         let looks: Vec<_> = stream::iter(awaited)
             .map(|(node, awaited)| look_in_time(&term, node, awaited, wanted))
@@ -70,7 +74,7 @@ async fn look_in_time(
     let look = tokio::time::timeout(TIMEOUT, look(term, &node, &awaited, wanted));
     let wait = look.await.unwrap_or_else(|_| {
         debug!(node = %node.name, "No answer in time whether a drained instance is gone.");
-        Look::Failed
+        Look::Waits(EndWait::Unanswered)
     });
     (node, awaited, wait)
 }
@@ -80,8 +84,6 @@ async fn look_in_time(
 enum Look {
     /// The Node stays as it is for now, because of this.
     Waits(EndWait),
-    /// EC2 or the API server did not answer, or refused.
-    Failed,
     /// The API server has accepted the deletion. Finalizers may keep the Node for a while.
     Deleted,
     /// Nothing is left to do.
@@ -94,27 +96,39 @@ async fn look(term: &Term, node: &Node, awaited: &AwaitedEnd, wanted: GoneNodes)
         term.shared.lookups.instances.get_since(&awaited.instance, tokio::time::Instant::now());
     let found = match asking.await {
         Ok((_, found)) => found,
-        Err(error) => {
-            let first = "whether drained instances are gone";
-            if error.is_denied() && term.is_first_report(first) {
+        Err(error) if error.is_denied() => {
+            if term.is_first_report("whether drained instances are gone") {
                 warn!(
                     %error,
                     "Sundown cannot ask EC2 whether drained instances are gone: it taints and \
                      deletes no nodes. Allow ec2:DescribeInstances in the role's policy."
                 );
-            } else {
-                debug!(node = %node.name, %error, "No answer whether a drained instance is gone.");
             }
-            return Look::Failed;
+            return Look::Waits(EndWait::Denied);
+        }
+        Err(error) => {
+            debug!(node = %node.name, %error, "No answer whether a drained instance is gone.");
+            return Look::Waits(EndWait::Unanswered);
         }
     };
-    match awaited.next(node, found.as_deref(), wanted, term.aws_now()) {
+    match next(term, node, awaited, found.as_deref(), wanted) {
         EndStep::Wait(wait) => Look::Waits(wait),
         EndStep::Done => Look::Done,
         EndStep::Taint(_) | EndStep::Delete => {
             write(term, node, awaited, found.as_deref(), wanted).await
         }
     }
+}
+
+fn next(
+    term: &Term,
+    node: &Node,
+    awaited: &AwaitedEnd,
+    found: Option<&InstanceFacts>,
+    wanted: GoneNodes,
+) -> EndStep {
+    let claims = term.shared.nodes.by_instance(&awaited.instance).len();
+    awaited.next(node, found, claims, wanted, term.aws_now())
 }
 
 /// Decides again by the newest version of the Node while no other task writes it, and writes that.
@@ -131,10 +145,10 @@ async fn write(
     let Some(node) = term.shared.nodes.get(&node.name).filter(|now| now.uid == node.uid) else {
         return Look::Done;
     };
-    if awaited_end(&node).as_ref() != Some(awaited) || !term.manages(&node) {
+    if awaited_end(&node, wanted).as_ref() != Some(awaited) || !term.manages(&node) {
         return Look::Done;
     }
-    let (answer, what) = match awaited.next(&node, found, wanted, term.aws_now()) {
+    let (answer, what) = match next(term, &node, awaited, found, wanted) {
         EndStep::Taint(patch) => {
             let answer = term.shared.nodes.patch(&node.name, &patch).await;
             (answer.map(|_| GoneNodeStep::Tainted), "set the out-of-service taint of")
@@ -147,44 +161,56 @@ async fn write(
         EndStep::Done => return Look::Done,
     };
     match answer {
-        Ok(step) => {
-            term.shared.metrics.gone_node(step);
-            let is_deleted = step == GoneNodeStep::Deleted;
-            if is_deleted {
-                info!(
-                    node = %node.name, instance = %awaited.instance,
-                    "The drained instance is gone: its node is deleted."
-                );
-            } else {
-                info!(
-                    node = %node.name, instance = %awaited.instance,
-                    "The drained instance is gone: its node has the out-of-service taint."
-                );
-            }
-            if is_deleted { Look::Deleted } else { Look::Done }
-        }
-        Err(error) => {
-            failed(term, &node, &error, what);
-            Look::Failed
-        }
+        Ok(step) => written(term, &node, awaited, step),
+        Err(error) => Look::Waits(failed(term, &node, &error, what)),
     }
 }
 
-fn failed(term: &Term, node: &Node, error: &ClusterError, what: &'static str) {
-    let is_denied = matches!(error.problem, Problem::Forbidden | Problem::NotAdmitted);
-    if is_denied {
-        term.shared.metrics.gone_node(GoneNodeStep::Denied);
+/// The API server has taken the change: tells it everywhere.
+fn written(term: &Term, node: &Node, awaited: &AwaitedEnd, step: GoneNodeStep) -> Look {
+    term.shared.metrics.gone_node(step);
+    let instance = &awaited.instance;
+    if step == GoneNodeStep::Deleted {
+        info!(
+            node = %node.name, %instance,
+            "The drained instance is gone: its node is deleted."
+        );
+        let message = format!("EC2 has terminated instance {instance}: Sundown deleted the node.");
+        note(term, node, Severity::Normal, EventReason::NodeDeleted, message);
+        return Look::Deleted;
     }
-    if is_denied && term.is_first_report(what) {
+    info!(
+        node = %node.name, %instance,
+        "The drained instance is gone: its node has the out-of-service taint."
+    );
+    let message = format!(
+        "EC2 has terminated instance {instance}: Sundown set the taint {OUT_OF_SERVICE}, and \
+         Kubernetes deletes the pods that are left and detaches their volumes."
+    );
+    note(term, node, Severity::Normal, EventReason::OutOfServiceTaintSet, message);
+    Look::Done
+}
+
+fn note(term: &Term, node: &Node, severity: Severity, reason: EventReason, message: String) {
+    term.note(EventNote { about: About::Node(node.name.clone()), severity, reason, message });
+}
+
+/// The API server has not taken the change.
+fn failed(term: &Term, node: &Node, error: &ClusterError, what: &'static str) -> EndWait {
+    if !matches!(error.problem, Problem::Forbidden | Problem::NotAdmitted) {
+        debug!(node = %node.name, %error, what, "Trying again in the next round.");
+        return EndWait::NotChanged;
+    }
+    term.shared.metrics.gone_node(GoneNodeStep::Denied);
+    if term.is_first_report(what) {
         warn!(
             node = %node.name, %error, what,
             "Sundown may not change the node of an instance that is gone. Allow `delete nodes` \
              (chart: rbac.deleteNode), let the policy or webhook admit it, or leave out \
              --delete-node and --out-of-service-taint."
         );
-    } else {
-        debug!(node = %node.name, %error, what, "Trying again in the next round.");
     }
+    EndWait::NotAllowed
 }
 
 /// The Nodes that wait for the end of their instances, for the log.
@@ -201,6 +227,7 @@ struct Wait {
     began: Moment,
     why: EndWait,
     is_logged: bool,
+    is_given_up: bool,
 }
 
 impl Waiting {
@@ -222,27 +249,32 @@ impl Waiting {
                 self.deleted.insert(node.uid.clone());
                 return;
             }
-            Look::Failed => return,
         };
-        let new = || Wait { began: now, why, is_logged: false };
+        let new = || Wait { began: now, why, is_logged: false, is_given_up: false };
         let wait = self.waits.entry(node.uid.clone()).or_insert_with(new);
         wait.why = why;
         if !wait.is_logged && now >= wait.began.plus(LOG_AFTER) {
             wait.is_logged = true;
             info!(
                 node = %node.name, instance = %awaited.instance, why = %why,
-                "The node of a drained instance still waits for the end of the instance."
+                "The node of a drained instance is not tainted or deleted yet."
             );
         }
     }
 
-    fn give_up(&mut self, node: &Node, awaited: &AwaitedEnd) {
-        if let Some(wait) = self.waits.remove(&node.uid) {
+    fn give_up(&mut self, term: &Term, node: &Node, awaited: &AwaitedEnd) {
+        if let Some(wait) = self.waits.get_mut(&node.uid).filter(|wait| !wait.is_given_up) {
+            wait.is_given_up = true;
             warn!(
                 node = %node.name, instance = %awaited.instance, why = %wait.why,
-                "The drain ended an hour ago, and the instance is not gone. Sundown no longer waits \
-                 for that: if the instance ends, delete its node by hand."
+                "The drain ended an hour ago, and Sundown has not tainted or deleted the node. It no \
+                 longer tries: once the instance has ended, delete its node by hand."
             );
+            let message = format!(
+                "Sundown stopped waiting for the end of instance {}, an hour after its drain: {}.",
+                awaited.instance, wait.why
+            );
+            note(term, node, Severity::Warning, EventReason::NodeKept, message);
         }
     }
 }

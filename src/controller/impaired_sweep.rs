@@ -271,9 +271,11 @@ impl ImpairedSweep {
         for ((node, instance, due), view) in views {
             if let AwsView::Answered(member) = &view
                 && member.is_unhealthy
-                && due == Step::SetUnhealthy
+                && member.group_replaces_unhealthy
+                && matches!(due, Step::SetUnhealthy | Step::PutBack)
             {
-                // An earlier leader has reported it, or somebody else.
+                // An earlier leader has reported it, or somebody else. From now on it is to be
+                // replaced within an hour.
                 self.reported_unhealthy.entry(instance.clone()).or_insert(scene.now);
             }
             if let AwsView::Answered(member) = &view

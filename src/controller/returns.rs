@@ -163,14 +163,14 @@ const MAX_ANSWER_AGE: std::time::Duration = seconds(5);
 pub(super) fn put_back_ordered(term: &Term, node: Arc<Node>) {
     let task = term.clone();
     term.spawn(async move {
-        let Some(node) = Box::pin(booted(&task, node)).await else { return };
-        Box::pin(release::put_back_now(&task, node, None, &After::Removed)).await;
+        let Some((node, after)) = Box::pin(booted(&task, node)).await else { return };
+        Box::pin(release::put_back_now(&task, node, None, &after)).await;
     });
 }
 
 /// Waits until the machine of the Node is back. Returns the Node then, at once if nothing has to be
-/// shown. `None`: the Node is gone or its record is another one.
-async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
+/// shown, and what happens to its record. `None`: the Node is gone or its record is another one.
+async fn booted(term: &Term, given: Arc<Node>) -> Option<(Arc<Node>, After)> {
     let mut node = given;
     let mut checks = BootChecks::default();
     for looks in 0_u32.. {
@@ -185,12 +185,14 @@ async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
             }
             None => {}
         }
-        let Some(awaited) = record::awaited_boot(&node) else { return Some(node) };
+        let Some(awaited) = record::awaited_boot(&node) else {
+            return Some((node, After::Removed));
+        };
         // A person may have asked meanwhile to keep it cordoned, or to ignore it.
         if !node.keeps_cordon() && term.manages(&node) {
-            match missing(term, &node, &awaited).await {
-                Ok(None) => return Some(node),
-                Ok(Some(missing)) => {
+            match look(term, &node, &awaited).await {
+                Ok(Boot::Back { launched }) => return Some((node, After::Booted { launched })),
+                Ok(Boot::Missing(missing)) => {
                     report_missing(term, &node, &awaited, Ok(missing), &mut checks);
                 }
                 Err(error) => report_missing(term, &node, &awaited, Err(error), &mut checks),
@@ -239,17 +241,22 @@ fn report_missing(
     }
 }
 
-/// The first condition that does not hold yet. Asks no further than that, so that a machine that
-/// boots in its pool costs one call.
-async fn missing(
-    term: &Term,
-    node: &Node,
-    awaited: &AwaitedBoot,
-) -> Result<Option<MissingOfBoot>, Unanswered> {
+/// What is known of a machine that has booted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Boot {
+    /// It is back. `launched`: when EC2 last started its instance, if it says so.
+    Back { launched: Option<Moment> },
+    /// The first condition that does not hold yet.
+    Missing(MissingOfBoot),
+}
+
+/// Whether the machine is back. Asks no further than the first condition that does not hold, so that
+/// a machine that boots in its pool costs one call.
+async fn look(term: &Term, node: &Node, awaited: &AwaitedBoot) -> Result<Boot, Unanswered> {
     // Costs no call while the kubelet does not report.
     let none = AwsAnswer::default();
     if let Some(MissingOfBoot::Ready) = awaited.missing(node, None, &none) {
-        return Ok(Some(MissingOfBoot::Ready));
+        return Ok(Boot::Missing(MissingOfBoot::Ready));
     }
     let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
     let since = now.checked_sub(MAX_ANSWER_AGE).unwrap_or(now);
@@ -265,18 +272,19 @@ async fn missing(
     if of_group.group_state.is_some()
         && let Some(MissingOfBoot::LeftPool) = awaited.missing(node, None, &of_group)
     {
-        return Ok(Some(MissingOfBoot::LeftPool));
+        return Ok(Boot::Missing(MissingOfBoot::LeftPool));
     }
     let asking = lookups.instances.get_since(&awaited.instance, since);
     let (_, instance) = answer(Asked::Ec2, asking).await?;
     let of_aws = AwsAnswer { instance: instance.as_deref(), ..of_group };
     let before_lease = awaited.missing(node, None, &of_aws);
-    if matches!(before_lease, Some(MissingOfBoot::LeftPool | MissingOfBoot::Running)) {
-        return Ok(before_lease);
+    if let Some(missing @ (MissingOfBoot::LeftPool | MissingOfBoot::Running)) = before_lease {
+        return Ok(Boot::Missing(missing));
     }
     let reading = node_lease_renewed(&term.shared.cluster, &node.name);
     let renewed = answer(Asked::Lease, reading).await?;
-    Ok(awaited.missing(node, renewed, &of_aws))
+    let launched = instance.as_ref().and_then(|found| found.launched);
+    Ok(awaited.missing(node, renewed, &of_aws).map_or(Boot::Back { launched }, Boot::Missing))
 }
 
 /// Who shows whether an instance is back.

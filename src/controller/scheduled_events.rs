@@ -88,8 +88,8 @@ async fn round(term: &Arc<Term>) -> Result<(), RoundFailure> {
     // One event of an instance after the other: what the first changes decides about the next.
     stream::iter(news.collect::<Vec<_>>())
         .for_each_concurrent(MAX_CONCURRENT, |events| async move {
-            for interruption in events {
-                decide(term, interruption).await;
+            for new in events {
+                decide(term, new).await;
             }
         })
         .await;
@@ -102,8 +102,15 @@ fn open_first(events: &[ScheduledEvent]) -> impl Iterator<Item = &ScheduledEvent
     open.into_iter().chain(over)
 }
 
-/// The events of this instance that its Nodes do not show as they are now.
-fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<Interruption> {
+/// An event that the Nodes of its instance do not show as it is now.
+struct New {
+    interruption: Interruption,
+    /// What is remembered once the event is noted, so that it is not new again.
+    keys: Vec<String>,
+}
+
+/// The new events of this instance.
+fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<New> {
     let nodes = term.shared.nodes.by_instance(&instance.id);
     let nodes: Vec<_> = nodes.into_iter().filter(|node| term.manages(node)).collect();
     let Some(first) = nodes.first() else { return Vec::new() };
@@ -120,21 +127,28 @@ fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<Interruption
         }
         let at = planned::plan_time(term);
         let lacks = |node: &&Arc<Node>| record::plan(node, &interruption, at) != Plan::Repeat;
+        let lacking: Vec<_> = nodes.iter().filter(lacks).collect();
         // If several Nodes claim the instance, some of them never get the annotation. So an event
-        // is news only once for each of them.
-        let is_news = |node: &Arc<Node>| {
-            nodes.len() == 1 || term.is_first_report(&format!("{id} is news for {}", node.uid))
-        };
-        if nodes.iter().filter(lacks).any(is_news) {
-            news.push(interruption);
+        // that was noted is new only once for each of them.
+        let key = |node: &&Arc<Node>| format!("{id} is new for {}", node.uid);
+        let keys = if nodes.len() > 1 { lacking.iter().map(key).collect() } else { vec![] };
+        let was_noted =
+            |keys: &[String]| !keys.is_empty() && keys.iter().all(|key| term.was_reported(key));
+        if !lacking.is_empty() && !was_noted(&keys) {
+            news.push(New { interruption, keys });
         }
     }
     news
 }
 
 /// Notes an event on its Nodes, as the message of AWS Health would be.
-async fn decide(term: &Arc<Term>, interruption: Interruption) {
-    Decision::shown_by_ec2(Arc::clone(term), interruption).decide_within(TIMEOUT).await;
+async fn decide(term: &Arc<Term>, New { interruption, keys }: New) {
+    let mut decision = Decision::shown_by_ec2(Arc::clone(term), interruption);
+    if decision.decide_within(TIMEOUT).await {
+        for key in keys {
+            term.is_first_report(&key);
+        }
+    }
 }
 
 fn failed(term: &Term, error: &AwsError) -> RoundFailure {

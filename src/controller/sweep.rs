@@ -14,13 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::ask::Answered;
+use self::ask::Asking;
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
     domain::{HookKey, HookName, Interruption, Transition, seconds},
     record,
     triage::{
-        GroupHooks, HooksAnswer, Retained,
+        GroupHooks, HooksAnswer,
         sweep::{Candidate, Due, RoundEnd, Sweep, WaitState, WaitingInstance},
     },
 };
@@ -50,7 +50,7 @@ pub(super) async fn run(term: Arc<Term>) {
     let (unanswered, mut received) = mpsc::unbounded_channel();
     let checks = Checks::new(Arc::clone(&term), unanswered);
     let mut sweep = Sweep::new(clock.now(), interval, random.fraction());
-    let mut retained = Retained::default();
+    let mut asking = Asking::default();
     loop {
         tokio::select! {
             Some(candidate) = received.recv() => {
@@ -60,7 +60,7 @@ pub(super) async fn run(term: Arc<Term>) {
             () = clock.sleep_until(sweep.next_at()) => {}
         }
         if sweep.is_round_due(clock.now()) {
-            round(&term, &cluster, &mut sweep, &mut retained).await;
+            round(&term, &cluster, &mut sweep, &mut asking).await;
         }
         let Due { to_check: due, left_out } =
             sweep.due(clock.now(), checks.room(), |candidate| checks.are_all_known(candidate));
@@ -87,18 +87,13 @@ fn is_swept(term: &Term, state: WaitState, transition: Transition) -> bool {
 }
 
 /// Asks Auto Scaling once which instances wait, and takes in the answer.
-async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Retained) {
+async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, asking: &mut Asking) {
     let (clock, random) = (term.shared.clock, &term.shared.random);
     sweep.round_begins(clock.now());
-    let round = ask::ask(term, cluster, retained).await;
-    let (now, fraction) = (clock.now(), random.fraction());
-    let RoundEnd { left_out, fails_too_often } = match round {
-        Ok(Answered { waiting, failure: Some(why) }) => {
-            sweep.round_ended_in_part(now, waiting, why, fraction)
-        }
-        Ok(Answered { waiting, failure: None }) => sweep.round_ended(now, Ok(waiting), fraction),
-        Err(why) => sweep.round_ended(now, Err(why), fraction),
-    };
+    let round = asking.ask(term, cluster).await;
+    let only_pools_failed = round.is_ok();
+    let RoundEnd { left_out, fails_too_often } =
+        sweep.round_ended(clock.now(), round, random.fraction());
     if left_out > 0 {
         warn!(
             left_out,
@@ -106,7 +101,13 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Ret
              the others."
         );
     }
-    if fails_too_often {
+    if fails_too_often && only_pools_failed {
+        warn!(
+            "In several rounds of the sweep in a row, a warm pool was not answered: while that \
+             lasts, nothing finds lost events of instances in some warm pools. The log says why at \
+             level debug."
+        );
+    } else if fails_too_often {
         warn!(
             "Several rounds of the sweep in a row have failed or were throttled: while that lasts, \
              nothing finds lifecycle hooks whose event is lost. The log says why at level debug."

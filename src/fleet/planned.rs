@@ -19,8 +19,11 @@ use crate::{
 /// How long after an [`Effect::BeginChange`] the fleet orders it again, if the Node does not show
 /// the accept.
 const AGAIN_AFTER: Duration = seconds(10);
-/// The same of an [`Effect::SetMaintenance`]: no drain depends on it.
-const SHOW_AGAIN_AFTER: Duration = seconds(60);
+/// The same of an [`Effect::SetMaintenance`], the first time: a new leader may not write yet. The
+/// pause doubles each time.
+const SHOW_AGAIN_AFTER: Duration = seconds(5);
+/// The longest such pause: no drain depends on the condition.
+const LONGEST_SHOW_PAUSE: Duration = seconds(60);
 
 /// When the fleet looks at Nodes with scheduled changes again.
 #[derive(Debug, Default)]
@@ -40,7 +43,17 @@ struct Waiting {
 pub(super) struct Ordered {
     /// The event whose accept was ordered.
     accept: Option<(String, Moment)>,
-    condition: Option<(MaintenanceCondition, Moment)>,
+    condition: Option<OrderedCondition>,
+}
+
+/// A condition that was ordered.
+#[derive(Debug, Clone)]
+struct OrderedCondition {
+    condition: MaintenanceCondition,
+    /// When it is ordered again.
+    again_at: Moment,
+    /// The pause before that.
+    pause: Duration,
 }
 
 impl PlannedChanges {
@@ -118,14 +131,16 @@ impl Fleet {
             let starts = planned?.announced(at.now)?.starts?;
             return Some(self.lookup.skew().to_ours(starts));
         };
-        let again = ordered.condition.as_ref().filter(|(ordered, _)| *ordered == condition);
-        let again = again.map(|(_, at)| at.plus(SHOW_AGAIN_AFTER)).filter(|again| *again > now);
-        if again.is_some() {
-            return again;
+        let before = ordered.condition.as_ref().filter(|before| before.condition == condition);
+        if let Some(before) = before.filter(|before| before.again_at > now) {
+            return Some(before.again_at);
         }
-        ordered.condition = Some((condition.clone(), now));
-        self.out.push(Effect::SetMaintenance(Arc::clone(node), condition));
-        Some(now.plus(SHOW_AGAIN_AFTER))
+        let pause = before.map_or(SHOW_AGAIN_AFTER, |before| before.pause * 2);
+        let pause = pause.min(LONGEST_SHOW_PAUSE);
+        let again_at = now.plus(pause);
+        self.out.push(Effect::SetMaintenance(Arc::clone(node), condition.clone()));
+        ordered.condition = Some(OrderedCondition { condition, again_at, pause });
+        Some(again_at)
     }
 
     fn plan_time(&self) -> PlanTime {
@@ -158,28 +173,32 @@ impl Fleet {
             return None;
         }
         let (now, skew, at) = (self.now, self.lookup.skew(), self.plan_time());
-        let waiting = planned.waiting(at, node.boot_id.as_deref());
-        let Some(change) = waiting.first() else {
-            return planned.overdue_at(at.now).map(|overdue| skew.to_ours(overdue));
-        };
-        let interruption = change.interruption(instance);
         let response = self.lookup.policy.responses.of(Kind::ScheduledChange);
-        if !record::may_begin_change(node, &interruption, response, at.now) {
+        let mut wake = planned.overdue_at(at.now).map(|overdue| skew.to_ours(overdue));
+        let mut next = None;
+        for change in planned.waiting(at, node.boot_id.as_deref()) {
+            let interruption = change.interruption(instance);
+            if record::may_begin_change(node, &interruption, response, at.now) {
+                next = Some((change, interruption));
+                break;
+            }
             // On a drained node of a sick instance it may begin later: when its start is near.
             let near = change.starts.map(|starts| starts.minus(record::ENDS_SOON));
-            return near.filter(|near| *near > at.now).map(|near| skew.to_ours(near));
+            let near = near.filter(|near| *near > at.now).map(|near| skew.to_ours(near));
+            wake = wake.into_iter().chain(near).min();
         }
+        let Some((change, interruption)) = next else { return wake };
         let due = skew.to_ours(change.due_at(at));
         // The Node may show an older state of the annotation until the index has the PATCH.
         let again = ordered.accept.as_ref().filter(|(event, _)| *event == change.event);
         let again = again.map(|(_, at)| at.plus(AGAIN_AFTER));
         let look_at = again.map_or(due, |again| due.max(again));
         if look_at > now {
-            return Some(look_at);
+            return wake.into_iter().chain([look_at]).min();
         }
         ordered.accept = Some((change.event.clone(), now));
         self.out.push(Effect::BeginChange(Arc::clone(node), Box::new(interruption)));
-        Some(now.plus(AGAIN_AFTER))
+        wake.into_iter().chain([now.plus(AGAIN_AFTER)]).min()
     }
 
     /// Considers the Nodes whose next scheduled change may be due.

@@ -139,7 +139,8 @@ pub fn accept(
     }
     let new = NewEntry::new(interruption, now, options);
     let found = status(node, Some(&interruption.instance));
-    let is_released = matches!(found, RecordStatus::Released { .. });
+    // Without a boot since, the instance of an earlier drain still goes, also if its record is lost.
+    let may_go = !matches!(found, RecordStatus::Void { .. });
     let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
@@ -192,7 +193,7 @@ pub fn accept(
     };
     let mut patch = NodePatch::new(node);
     patch.record(&record);
-    if is_released {
+    if may_go {
         patch.taint_no_weaker(&record);
     } else {
         patch.taint(&record);

@@ -9,6 +9,7 @@
 //! | was only cordoned or tainted (`--on`): Sundown has evicted nothing | left alone |
 //! | an interruption of the record moves the instance into a warm pool, stops or hibernates it, or replaces its root volume; or this version cannot read it | left alone: the instance may come back |
 //! | no interruption of the record terminates the instance (only a rebalance recommendation, a scheduled change or a sickness) | left alone |
+//! | has all that the flags ask for | left alone |
 //! | anything else | asked about, until an hour after the end of its drain ([`AwaitedEnd::is_given_up`]) |
 //!
 //! What follows from the answer ([`AwaitedEnd::next`]), the first row that applies:
@@ -17,6 +18,7 @@
 //! | --- | --- | --- |
 //! | shows a state other than `terminated` | | [`EndStep::Wait`] |
 //! | does not know the instance | | [`EndStep::Wait`]: a wrong region or account would look like this, and EC2 shows a terminated instance for as long as Sundown asks |
+//! | `terminated` | is not the only Node that claims the instance | [`EndStep::Wait`]: its machine may be another one, and still write to its volumes |
 //! | `terminated` | is Ready | [`EndStep::Wait`]: another machine may have taken over its name |
 //! | `terminated` | lacks the taint, and it is asked for | [`EndStep::Taint`] |
 //! | the same | is to be deleted, and has had the taint for less than a minute | [`EndStep::Wait`]: Kubernetes deletes its pods and detaches its volumes first |
@@ -69,10 +71,20 @@ pub enum EndStep {
 /// Why the Node stays as it is for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndWait {
+    /// EC2 did not answer.
+    Unanswered,
+    /// The role may not call `ec2:DescribeInstances`.
+    Denied,
+    /// The API server did not take the change of the Node.
+    NotChanged,
+    /// Kubernetes' RBAC or an admission policy or webhook refuses the change of the Node.
+    NotAllowed,
     /// EC2 shows the instance in this state.
     State(InstanceState),
     /// EC2 does not know the instance.
     NotKnown,
+    /// The instance is terminated, and several Nodes claim it.
+    SeveralNodes,
     /// The instance is terminated, and the Node is Ready.
     Ready,
     /// The Node has just got the taint.
@@ -82,8 +94,16 @@ pub enum EndWait {
 impl fmt::Display for EndWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unanswered => f.write_str("EC2 does not answer whether the instance is gone"),
+            Self::Denied => f.write_str("the AWS role may not call ec2:DescribeInstances"),
+            Self::NotChanged => f.write_str("the API server does not take the change of the node"),
+            Self::NotAllowed => f.write_str(
+                "Kubernetes does not let Sundown change or delete the node (RBAC, a policy or a \
+                 webhook)",
+            ),
             Self::State(state) => write!(f, "EC2 reports the instance as {}", state.as_str()),
             Self::NotKnown => f.write_str("EC2 does not know the instance (region, account?)"),
+            Self::SeveralNodes => f.write_str("several nodes claim the instance (providerID)"),
             Self::Ready => f.write_str("EC2 has terminated the instance, but its node is Ready"),
             Self::Tainted => f.write_str("its node has had the out-of-service taint for a moment"),
         }
@@ -92,7 +112,11 @@ impl fmt::Display for EndWait {
 
 /// Whether EC2 must be asked about the instance of `node`: the first table. `None`: no.
 #[must_use]
-pub fn awaited_end(node: &Node) -> Option<AwaitedEnd> {
+pub fn awaited_end(node: &Node, wanted: GoneNodes) -> Option<AwaitedEnd> {
+    let is_left = wanted.delete || (wanted.taint && out_of_service(node).is_none());
+    if !is_left {
+        return None;
+    }
     let RecordStatus::Released { record, has_our_marks: true } = status(node, None) else {
         return None;
     };
@@ -154,16 +178,20 @@ impl AwaitedEnd {
     }
 
     /// What to do with `node`, the Node in its current version, by EC2's answer: the second table.
-    /// `found`: `None` if EC2 does not know the instance.
+    /// `found`: `None` if EC2 does not know the instance. `claims`: how many Nodes claim it.
     #[must_use]
     pub fn next(
         &self,
         node: &Node,
         found: Option<&InstanceFacts>,
+        claims: usize,
         wanted: GoneNodes,
         now: Moment,
     ) -> EndStep {
         match found.map(|found| found.state) {
+            Some(InstanceState::Terminated) if claims > 1 => {
+                return EndStep::Wait(EndWait::SeveralNodes);
+            }
             Some(InstanceState::Terminated) if node.ready == Ready::True => {
                 return EndStep::Wait(EndWait::Ready);
             }
@@ -171,7 +199,7 @@ impl AwaitedEnd {
             Some(state) => return EndStep::Wait(EndWait::State(state)),
             None => return EndStep::Wait(EndWait::NotKnown),
         }
-        let taint = node.taints.iter().find(|taint| taint.key == OUT_OF_SERVICE);
+        let taint = out_of_service(node);
         if wanted.taint && taint.is_none() {
             let mut patch = NodePatch::new(node);
             patch.add_taint(&Taint {
@@ -191,4 +219,9 @@ impl AwaitedEnd {
         }
         EndStep::Delete
     }
+}
+
+/// The taint that Kubernetes knows a machine by that is out of service.
+fn out_of_service(node: &Node) -> Option<&Taint> {
+    node.taints.iter().find(|taint| taint.key == OUT_OF_SERVICE)
 }

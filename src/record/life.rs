@@ -4,11 +4,11 @@
 use serde_json::Value;
 
 use super::{
-    Before, Record, RecordStatus, Released, compat, ours, patch::NodePatch, schema::KnownEntry,
-    status,
+    Before, Planned, Record, RecordStatus, Released, compat, ours, patch::NodePatch,
+    schema::KnownEntry, status,
 };
 use crate::domain::{
-    EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Node, PLANNED, RECORD, RELEASE,
+    EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Moment, Node, PLANNED, RECORD, RELEASE,
 };
 
 /// What happens to the record when a Node is put back.
@@ -19,6 +19,13 @@ pub enum After {
     Released(Released),
     /// The record is removed, because it was void.
     Removed,
+    /// The same, because the machine has booted since. `launched`: when EC2 last started the
+    /// instance, if it says so. Degraded hardware that was announced before is then behind it: EC2
+    /// starts a stopped instance on other hardware.
+    Booted {
+        /// `LaunchTime`.
+        launched: Option<Moment>,
+    },
 }
 
 /// The patch that marks the Node's record as released and removes the annotation
@@ -60,12 +67,20 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
     }
     patch.include(record);
     let mut changes = remove_release_order(node, &mut patch) || ours.any();
+    if let After::Booted { launched: Some(launched) } = after
+        && let Some(planned) = Planned::of(node, &record.instance)
+        && let Some(planned) = planned.on_hardware_since(*launched)
+    {
+        patch.annotate(PLANNED, Some(planned.write()));
+        changes = true;
+    }
+    let is_held = record.released.as_ref().is_some_and(|released| released.held);
     match after {
-        After::Removed if record.released.as_ref().is_some_and(|released| released.held) => {
+        After::Removed | After::Booted { .. } if is_held => {
             patch.record(&with_held(record.clone(), false));
             changes = true;
         }
-        After::Removed if own.is_some() => {
+        After::Removed | After::Booted { .. } if own.is_some() => {
             patch.annotate(RECORD, None);
             changes = true;
         }
@@ -73,7 +88,7 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
             patch.record(&marked_released(record.clone(), released));
             changes = true;
         }
-        After::Removed | After::Released(_) => {}
+        After::Removed | After::Booted { .. } | After::Released(_) => {}
     }
     changes.then(|| patch.body())
 }
@@ -88,7 +103,7 @@ fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
         (Some(_), _) => record.clone(),
         (None, After::Released(released)) => marked_released(record.clone(), released),
         // The Node has lost its record, or it is damaged: it is written back.
-        (None, After::Removed) => {
+        (None, After::Removed | After::Booted { .. }) => {
             let at = record.known().map(|known| known.accepted).max()?;
             marked_released(record.clone(), &Released::new(at, "released"))
         }

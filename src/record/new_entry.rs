@@ -65,11 +65,21 @@ impl NewEntry {
         }
     }
 
-    /// The record that replaces `old`, whose Node was not put back: if the instance went into a
-    /// warm pool, it is still there.
+    /// The record that replaces `old`, whose Node was not put back. If the instance went into a warm
+    /// pool, it is still there. If EC2 has reported it as terminated, it has ended: an action of it
+    /// that begins later (its group has noticed the end) has nothing to wait for.
     pub(super) fn fresh_after(self, old: &Record, node: &Node, before: Before) -> Record {
-        let pool = old.pool_group().filter(|_| old.instance == self.instance).cloned();
-        Record { pool, ..self.fresh(node, before) }
+        let is_same = old.instance == self.instance;
+        let pool = old.pool_group().filter(|_| is_same).cloned();
+        let is_end = |entry: &&Entry| {
+            let Entry::Known(known) = entry else { return false };
+            known.state.as_deref() == Some(InstanceState::Terminated.as_str())
+        };
+        let is_this_boot = is_same && !old.is_of_earlier_boot(node);
+        let end = old.interruptions.iter().rfind(is_end).filter(|_| is_this_boot).cloned();
+        let fresh = self.fresh(node, before);
+        let interruptions = end.into_iter().chain(fresh.interruptions).collect();
+        Record { interruptions, pool, ..fresh }
     }
 
     /// Whether this interruption needs a new record, because the old one only shows that the

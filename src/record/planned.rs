@@ -233,6 +233,20 @@ impl Planned {
         Some(self)
     }
 
+    /// The annotation after EC2 has started the instance at `launched`: degraded hardware that was
+    /// announced before is no longer that of the instance. `None`: nothing changes.
+    pub(super) fn on_hardware_since(mut self, launched: Moment) -> Option<Self> {
+        let is_left = |change: &PlannedChange| {
+            let is_degraded = ChangeAction::of_code(&change.code) == ChangeAction::Soon;
+            is_degraded && !change.closed && change.updated.max(change.time) < launched
+        };
+        let mut changes = false;
+        for change in self.known_mut().filter(|change| is_left(change)) {
+            (change.closed, changes) = (true, true);
+        }
+        changes.then_some(self)
+    }
+
     fn make_room(&mut self) -> bool {
         while self.changes.len() > MAX_CHANGES || self.write().len() > MAX_PLANNED_BYTES {
             // The last one is new.

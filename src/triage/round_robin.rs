@@ -5,11 +5,13 @@
 #[derive(Debug)]
 pub struct RoundRobin<K> {
     last: Option<K>,
+    /// `last` before this round.
+    before: Option<K>,
 }
 
 impl<K> Default for RoundRobin<K> {
     fn default() -> Self {
-        Self { last: None }
+        Self { last: None, before: None }
     }
 }
 
@@ -26,8 +28,15 @@ impl<K: Ord> RoundRobin<K> {
         let done = all.partition_point(is_done);
         all.rotate_left(done);
         let later = all.split_off(all.len().min(most));
-        self.last = all.last().filter(|_| !later.is_empty()).map(key);
+        let last = all.last().filter(|_| !later.is_empty()).map(key);
+        self.before = std::mem::replace(&mut self.last, last);
         (all, later)
+    }
+
+    /// The round ended early: after this one, or before any of them was handled (`None`). The next
+    /// round goes on there.
+    pub fn ended_after(&mut self, done: Option<K>) {
+        self.last = done.or_else(|| self.before.take());
     }
 }
 
@@ -45,5 +54,17 @@ mod tests {
         assert_eq!(next(&[1, 2]), (vec![1, 2], vec![]), "there is room for all");
         assert_eq!(next(&[]), (vec![], vec![]));
         assert_eq!(next(&[1, 2, 3]), (vec![1, 2], vec![3]));
+    }
+
+    #[test]
+    fn after_a_round_that_ended_early_the_next_one_goes_on_there() {
+        let mut order = RoundRobin::default();
+        let all = || vec![1, 2, 3, 4];
+        assert_eq!(order.next(all(), 9, |one| *one), (all(), vec![]));
+        order.ended_after(Some(2));
+        assert_eq!(order.next(all(), 9, |one| *one), (vec![3, 4, 1, 2], vec![]));
+        order.ended_after(None);
+        assert_eq!(order.next(all(), 9, |one| *one), (vec![3, 4, 1, 2], vec![]));
+        assert_eq!(order.next(all(), 9, |one| *one), (all(), vec![]), "all were handled");
     }
 }

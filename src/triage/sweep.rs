@@ -10,11 +10,14 @@
 
 mod waiting;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 pub use self::waiting::{Candidate, WaitState, WaitingInstance};
 use super::{LONGEST_PAUSE, RoundFailure, Rounds};
-use crate::domain::{InstanceId, Moment, seconds};
+use crate::domain::{GroupName, InstanceId, Moment, seconds};
 
 /// How long after it was first seen an instance is checked: an event takes some seconds.
 pub const FIRST_CHECK_AFTER: Duration = seconds(10);
@@ -36,6 +39,19 @@ pub struct Sweep {
     /// When the last round began that was answered.
     last_answered: Option<Moment>,
     waiting: BTreeMap<InstanceId, Watched>,
+}
+
+/// What a round has shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// The instances that wait.
+    pub waiting: Vec<WaitingInstance>,
+    /// The groups whose warm pools were not asked or did not answer: instances in them may wait
+    /// nevertheless.
+    pub unknown: BTreeSet<GroupName>,
+    /// Why a warm pool did not answer. `None`: all that were asked have answered, or AWS denies the
+    /// calls.
+    pub failure: Option<RoundFailure>,
 }
 
 /// What is to be reported about a round.
@@ -92,40 +108,37 @@ impl Sweep {
         self.began = Some(now);
     }
 
-    /// Takes in how a round ended: which instances wait, or why AWS did not answer.
+    /// Takes in how a round ended: what AWS showed, or why it did not answer.
     pub fn round_ended(
         &mut self,
         now: Moment,
-        round: Result<Vec<WaitingInstance>, RoundFailure>,
+        round: Result<Shown, RoundFailure>,
         fraction: f64,
     ) -> RoundEnd {
-        let fails_too_often =
-            self.rounds.ended(now, round.as_ref().map(drop).map_err(|why| *why), fraction);
+        let result = round.as_ref().map_err(|why| *why);
+        let result = result.and_then(|shown| shown.failure.map_or(Ok(()), Err));
+        let fails_too_often = self.rounds.ended(now, result, fraction);
         let began = self.began.take().unwrap_or(now);
-        let left_out = round.map_or(0, |found| self.found(now, began, found));
+        let left_out = round.map_or(0, |shown| self.shown(now, began, shown));
         RoundEnd { left_out, fails_too_often }
     }
 
-    /// Takes in how a round ended that showed these instances, but not every warm pool: because of
-    /// `why`. An instance that it does not show may wait nevertheless.
-    pub fn round_ended_in_part(
-        &mut self,
-        now: Moment,
-        found: Vec<WaitingInstance>,
-        why: RoundFailure,
-        fraction: f64,
-    ) -> RoundEnd {
-        let fails_too_often = self.rounds.ended(now, Err(why), fraction);
-        let began = self.began.take().unwrap_or(now);
-        let (answered, before) = (self.last_answered, self.waiting.clone());
-        let left_out = self.found(now, began, found);
-        self.last_answered = answered;
+    /// Remembers what a round has shown, and of the groups whose warm pools are unknown, what earlier
+    /// rounds have.
+    fn shown(&mut self, now: Moment, began: Moment, shown: Shown) -> usize {
+        let Shown { waiting, unknown, .. } = shown;
+        let (answered, mut before) = (self.last_answered, self.waiting.clone());
+        before.retain(|_, watched| unknown.contains(&watched.candidate.waiting.group));
+        let left_out = self.found(now, began, waiting);
+        if !unknown.is_empty() {
+            self.last_answered = answered;
+        }
         for (instance, watched) in before {
             if self.waiting.len() < MAX_WAITING {
                 self.waiting.entry(instance).or_insert(watched);
             }
         }
-        RoundEnd { left_out, fails_too_often }
+        left_out
     }
 
     /// Remembers the instances that wait. Returns for how many of them there is no room.
@@ -194,6 +207,10 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn all_shown(waiting: Vec<WaitingInstance>) -> Shown {
+        Shown { waiting, ..Shown::default() }
+    }
     use crate::domain::{PoolEnd, Transition};
 
     const INTERVAL: Duration = seconds(60);
@@ -273,7 +290,7 @@ mod tests {
         let mut to_check = Vec::new();
         for second in 0..3_000 {
             if sweep.is_round_due(at(second)) {
-                sweep.round_ended(at(second), Ok(vec![one()]), 0.0);
+                sweep.round_ended(at(second), Ok(all_shown(vec![one()])), 0.0);
             }
             for candidate in looked(&mut sweep, second) {
                 assert_eq!(
@@ -289,7 +306,7 @@ mod tests {
     #[test]
     fn a_look_without_an_answer_is_repeated_soon_and_does_not_grow_the_pause() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), Ok(vec![one()]), 0.0);
+        sweep.round_ended(at(60), Ok(all_shown(vec![one()])), 0.0);
         let mut to_check = Vec::new();
         for second in 0..400 {
             for candidate in looked(&mut sweep, second) {
@@ -302,8 +319,8 @@ mod tests {
         }
         assert_eq!(to_check, [(70, 0), (130, 1), (175, 1), (220, 1), (340, 2)]);
         let old = looked(&mut sweep, 580).remove(0);
-        sweep.round_ended(at(600), Ok(Vec::new()), 0.0);
-        sweep.round_ended(at(660), Ok(vec![one()]), 0.0);
+        sweep.round_ended(at(600), Ok(all_shown(Vec::new())), 0.0);
+        sweep.round_ended(at(660), Ok(all_shown(vec![one()])), 0.0);
         sweep.unanswered(at(661), &old);
         let again = looked(&mut sweep, 670).first().map(|candidate| candidate.checks);
         assert_eq!(again, Some(0), "that was another wait");
@@ -318,18 +335,18 @@ mod tests {
             sweep.round_ended(at(second + 2), round, 0.0);
             looked(&mut sweep, second + 12).first().map(|found| found.absent_at)
         };
-        assert_eq!(round(60, Ok(vec![root])), Some(None), "no round before");
-        let changed = round(120, Ok(vec![one()]));
+        assert_eq!(round(60, Ok(all_shown(vec![root]))), Some(None), "no round before");
+        let changed = round(120, Ok(all_shown(vec![one()])));
         assert_eq!(changed, Some(Some(at(120))), "it waited for something else until now");
-        assert_eq!(round(180, Ok(Vec::new())), None);
+        assert_eq!(round(180, Ok(all_shown(Vec::new()))), None);
         assert_eq!(round(240, Err(RoundFailure::Throttled)), None);
-        assert_eq!(round(300, Ok(vec![one()])), Some(Some(at(180))));
+        assert_eq!(round(300, Ok(all_shown(vec![one()]))), Some(Some(at(180))));
     }
 
     #[test]
     fn what_is_known_is_not_looked_into_and_does_not_grow_the_pause() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), Ok(vec![one()]), 0.0);
+        sweep.round_ended(at(60), Ok(all_shown(vec![one()])), 0.0);
         for second in [70, 130, 190, 250] {
             assert_eq!(sweep.due(at(second), 100, |_| true).to_check, [], "{second}");
             assert_eq!(sweep.next_at(), at(120), "{second}");
@@ -341,15 +358,15 @@ mod tests {
     fn a_wait_that_ends_or_changes_begins_anew() {
         let other = waits(1, WaitState::ReplacingRootVolume);
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), Ok(vec![other.clone()]), 0.0);
+        sweep.round_ended(at(60), Ok(all_shown(vec![other.clone()])), 0.0);
         assert_eq!(looked(&mut sweep, 70).len(), 1);
-        sweep.round_ended(at(120), Ok(vec![one()]), 0.0);
+        sweep.round_ended(at(120), Ok(all_shown(vec![one()])), 0.0);
         assert_eq!(looked(&mut sweep, 129), [], "its event may be on its way");
         let found = looked(&mut sweep, 130).remove(0);
         assert_eq!((found.first_seen, found.checks), (at(120), 0));
-        sweep.round_ended(at(180), Ok(Vec::new()), 0.0);
+        sweep.round_ended(at(180), Ok(all_shown(Vec::new())), 0.0);
         assert_eq!(looked(&mut sweep, 1_000), [], "it no longer waits");
-        sweep.round_ended(at(240), Ok(vec![one()]), 0.0);
+        sweep.round_ended(at(240), Ok(all_shown(vec![one()])), 0.0);
         sweep.round_ended(at(245), Err(RoundFailure::Throttled), 0.0);
         let found = looked(&mut sweep, 250).remove(0);
         assert_eq!(found.first_seen, at(240), "a round that failed shows nothing");
@@ -359,7 +376,7 @@ mod tests {
     fn what_is_remembered_and_what_is_looked_into_at_once_is_bounded() {
         let all = |n: usize| (0..n).map(|i| waits(i, WaitState::Terminating)).collect::<Vec<_>>();
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        assert_eq!(sweep.round_ended(at(60), Ok(all(MAX_WAITING + 7)), 0.0).left_out, 7);
+        assert_eq!(sweep.round_ended(at(60), Ok(all_shown(all(MAX_WAITING + 7))), 0.0).left_out, 7);
         assert_eq!(sweep.waiting.len(), MAX_WAITING);
         let due = sweep.due(at(70), 3, |_| false);
         assert_eq!((due.to_check.len(), due.left_out), (3, MAX_WAITING - 3));
@@ -367,7 +384,7 @@ mod tests {
         let next = sweep.due(at(71), 3, |_| false).to_check;
         assert_eq!(next.len(), 3);
         assert!(next.iter().all(|candidate| candidate.checks == 0), "others than before");
-        assert_eq!(sweep.round_ended(at(120), Ok(all(2)), 0.0).left_out, 0);
+        assert_eq!(sweep.round_ended(at(120), Ok(all_shown(all(2))), 0.0).left_out, 0);
         assert_eq!(sweep.waiting.len(), 2);
     }
 
@@ -375,7 +392,7 @@ mod tests {
     fn the_interruption_has_no_token_and_counts_from_the_first_sight() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         let root = waits(1, WaitState::ReplacingRootVolume);
-        sweep.round_ended(at(60), Ok(vec![root]), 0.0);
+        sweep.round_ended(at(60), Ok(all_shown(vec![root])), 0.0);
         let found = looked(&mut sweep, 70).remove(0);
         let interruption =
             found.interruption("drain".into(), Transition::Terminating, found.first_seen, None);
@@ -389,12 +406,22 @@ mod tests {
     }
 
     #[test]
-    fn a_round_without_an_answer_about_a_warm_pool_forgets_nothing_and_makes_the_next_one_later() {
+    fn a_round_without_an_answer_about_a_warm_pool_forgets_nothing_of_its_group() {
         let mut sweep = Sweep::new(at(0), seconds(60), 0.0);
-        sweep.round_ended(at(60), Ok(vec![one()]), 0.0);
-        let other = waits(2, WaitState::Terminating);
-        sweep.round_ended_in_part(at(120), vec![other], RoundFailure::Throttled, 0.0);
-        assert_eq!(sweep.waiting.len(), 2);
-        assert_eq!(sweep.rounds.next(), at(240));
+        let in_group = |n, group: &str| WaitingInstance {
+            group: group.into(),
+            ..waits(n, WaitState::WarmedPending)
+        };
+        let before = vec![in_group(1, "pool"), in_group(2, "other")];
+        sweep.round_ended(at(60), Ok(all_shown(before)), 0.0);
+        let shown = Shown {
+            waiting: vec![in_group(3, "other")],
+            unknown: BTreeSet::from(["pool".into()]),
+            failure: Some(RoundFailure::Throttled),
+        };
+        sweep.round_ended(at(120), Ok(shown), 0.0);
+        let waiting = sweep.waiting.values().map(|watched| &watched.candidate.waiting);
+        assert_eq!(waiting.collect::<Vec<_>>(), [&in_group(1, "pool"), &in_group(3, "other")]);
+        assert_eq!(sweep.rounds.next(), at(240), "the next round comes later");
     }
 }

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sundown::sim::aws::{ActionReport, HookResult, Verdict};
+use sundown::{
+    runtime::Clock,
+    sim::aws::{ActionReport, HookResult, Verdict},
+};
 
 use crate::{
     cluster::ADMIN,
@@ -186,4 +189,19 @@ async fn on_node(stage: &Stage, instance: &str) -> Vec<String> {
         )
     };
     list["items"].as_array().unwrap().iter().map(said).collect()
+}
+
+/// Makes a Node not Ready, as the node lifecycle controller does when its kubelet has been silent for
+/// `since`. kwok no longer plays the node.
+pub async fn fall_silent(stage: &Stage, instance: &str, since: Duration) {
+    let admin = stage.cluster.client(ADMIN);
+    let path = node_path(instance);
+    patch(&admin, &path, &json!({ "metadata": { "annotations": { "kwok.x-k8s.io/node": null } } }))
+        .await;
+    let at = format!("{:.0}", Clock::system().now().minus(since));
+    let ready = json!({
+        "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+        "lastHeartbeatTime": at, "lastTransitionTime": at
+    });
+    patch(&admin, &format!("{path}/status"), &json!({ "status": { "conditions": [ready] } })).await;
 }

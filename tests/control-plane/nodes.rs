@@ -10,10 +10,10 @@ use crate::{
     cluster::ADMIN,
     draining::released,
     hands::{
-        accepted, completed_by_sundown, delete, has_taint, hold, let_go, node_path, patch, pod,
-        pod_path, run_pod, stage_of_ours, wait_for,
+        accepted, completed_by_sundown, delete, fall_silent, has_taint, hold, let_go, node_path,
+        patch, pod, pod_path, run_pod, stage_of_ours, wait_for,
     },
-    stage::{Stage, condition, node_name},
+    stage::{condition, node_name},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,21 +67,6 @@ async fn a_node_that_is_deleted_and_comes_again_as_another_instance_is_completed
     let_go(&stage, "kept").await;
     completed_by_sundown(&stage, &new).await;
     audit::assert_evicted_once(&calls(&stage), &["kept".to_owned()]);
-}
-
-/// The kubelet of a node is silent since so long, as the node lifecycle controller says it. kwok
-/// plays it no more.
-async fn fall_silent(stage: &Stage, instance: &str, since: Duration) {
-    let admin = stage.cluster.client(ADMIN);
-    let path = node_path(instance);
-    patch(&admin, &path, &json!({ "metadata": { "annotations": { "kwok.x-k8s.io/node": null } } }))
-        .await;
-    let at = format!("{:.0}", Clock::system().now().minus(since));
-    let ready = json!({
-        "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
-        "lastHeartbeatTime": at, "lastTransitionTime": at
-    });
-    patch(&admin, &format!("{path}/status"), &json!({ "status": { "conditions": [ready] } })).await;
 }
 
 fn is_ready(node: &Value) -> bool {

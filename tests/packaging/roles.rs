@@ -215,6 +215,11 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
         tools.objects(set, args).keys().any(|name| name.contains("AdmissionPolicy"))
     };
     assert!(!is_there("minimal", &[]), "off by default");
+    let deletes = |args: &[&str]| {
+        let name = "ValidatingAdmissionPolicy/sundown-delete-node";
+        tools.objects("minimal", &[&on[..], args].concat()).contains_key(name)
+    };
+    assert!(deletes(&["--set", "rbac.deleteNode=true"]) && !deletes(&[]));
     assert!(!is_there("trial", &on), "a dry run patches nothing");
     let (chart, values) = (crate::tools::chart(), crate::tools::values("minimal"));
     let old = ["template", "sundown", &chart, "--values", &values, "--kube-version", "1.29.14"];

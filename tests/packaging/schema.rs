@@ -192,6 +192,15 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
         "set config.compat: nth",
     ),
     (
+        &[
+            "rbac.admissionPolicy=true",
+            "extraEnv[0].name=SUNDOWN_OUT_OF_SERVICE_TAINT",
+            "extraEnv[0].valueFrom.configMapKeyRef.name=settings",
+        ],
+        "rbac.admissionPolicy allows the out-of-service taint",
+        "set config.outOfServiceTaint: true",
+    ),
+    (
         &["webhook.urlSecretName=a", "config.webhookUrl=https://chat.example.com"],
         "webhook.urlSecretName and config.webhookUrl",
         "give one of them",

@@ -77,7 +77,7 @@ impl Finding {
         Self::new(point, about, Answer::CannotTell, message, Some(remedy.into()))
     }
 
-    /// RoundRobin the finding into advice: Sundown works without it.
+    /// Turns the finding into advice: Sundown works without it.
     pub(super) fn advice(self) -> Self {
         Self { needed: false, ..self }
     }

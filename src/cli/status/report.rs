@@ -1,11 +1,15 @@
 //! Makes the report about each drain from the facts. No I/O. Deadlines, pods and blocks come from
 //! the code that the service runs.
 
+mod after_drain;
 mod events;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::events::blocked_since;
+use self::{
+    after_drain::{AfterDrain, over},
+    events::blocked_since,
+};
 use super::{
     facts::{Facts, LeaseFacts},
     model::{
@@ -191,7 +195,10 @@ impl Reader<'_> {
                 "It has no record: nothing was announced for it.",
             ),
             RecordStatus::Released { record, has_our_marks } => {
-                Self::bare(node, State::NotDraining, &over(&record, has_our_marks))
+                let wanted = self.settings.as_ref().map(|settings| settings.gone_nodes);
+                let awaited = record::awaited_end(node, wanted.unwrap_or_default());
+                let next = AfterDrain::of(awaited.as_ref(), has_our_marks, self.facts.now);
+                Self::bare(node, State::NotDraining, &over(&record, next))
             }
             RecordStatus::Void { .. } => Self::bare(
                 node,
@@ -202,7 +209,7 @@ impl Reader<'_> {
                 Self::bare(node, State::NotDraining, &damage.to_string())
             }
             RecordStatus::Doubtful { record, .. } => {
-                Self::bare(node, State::NotDraining, &over(&record, false))
+                Self::bare(node, State::NotDraining, &over(&record, AfterDrain::Serves))
             }
         };
         if node.ignored() {
@@ -427,19 +434,6 @@ impl Interruption {
             accepted: interruptions.accepted,
         }
     }
-}
-
-fn over(record: &Record, has_our_marks: bool) -> String {
-    let Some(released) = record.released() else { return "Its drain is over.".to_owned() };
-    let rest = if released.abandoned {
-        " Pods were left at the deadline, and its hook was completed with ABANDON: the group \
-         retains its instance, which costs money until somebody terminates it."
-    } else if has_our_marks {
-        " It stays cordoned until its instance goes."
-    } else {
-        ""
-    };
-    format!("Its drain ended at {:.0} ({}).{rest}", released.at, released.outcome)
 }
 
 fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {

@@ -246,6 +246,23 @@ reasons! {
          what is missing."
         => "If Sundown has no answer, allow the permission that the message names. If the node is \
             fine, `kubectl uncordon` it.";
+    /// Kubernetes may delete the pods of a terminated instance and detach their volumes.
+    OutOfServiceTaintSet [Normal] [Node]
+        "EC2 has terminated the instance of a drained node, and Sundown has set the taint \
+         `node.kubernetes.io/out-of-service` (`--out-of-service-taint`)."
+        => "Nothing.";
+    /// The Node of a terminated instance is deleted.
+    NodeDeleted [Normal] [Node]
+        "EC2 has terminated the instance of a drained node, and Sundown has deleted the Node \
+         (`--delete-node`)."
+        => "Nothing.";
+    /// Sundown has not deleted or tainted a Node, and no longer tries.
+    NodeKept [Warning] [Node]
+        "An hour after the end of the drain, Sundown no longer waits until it can taint or delete \
+         the Node (`--out-of-service-taint`, `--delete-node`). The message has the reason: the \
+         instance is not terminated, the Node is `Ready`, or a permission is missing."
+        => "Once the instance has ended, delete the Node by hand. \
+            [Nodes of instances that are gone](interruptions.md#nodes-of-instances-that-are-gone).";
     /// A node was only marked.
     NotEvicted [Normal] [Node]
         "Because of `--on`, Sundown only tainted or cordoned the node. Its pods stay, and Sundown \

@@ -1,4 +1,4 @@
-//! RoundRobin each effect of the fleet into a call. No other file does.
+//! Turns each effect of the fleet into a call. No other file does.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -84,7 +84,8 @@ async fn ask(term: &Term, instance: &InstanceId) -> Option<AwsView> {
     let Some(members) = lookups.members.of_group_since(&group, now).await.ok()? else {
         return Some(AwsView::NotOurs);
     };
-    if !members.states.contains_key(instance.as_str()) {
+    // A group does not list the instances in its warm pool, and a detached one has lost the tag.
+    if !members.states.contains_key(instance.as_str()) && !members.has_warm_pool {
         return Some(AwsView::NotOurs);
     }
     let described = Described {

@@ -1,4 +1,4 @@
-//! RoundRobin each [`DrainEvent`] into a log line, metrics, a Kubernetes Event, a notification and a
+//! Turns each [`DrainEvent`] into a log line, metrics, a Kubernetes Event, a notification and a
 //! part of a trace. No other module does.
 
 mod lines;

@@ -14,125 +14,149 @@ use crate::{
     domain::{GroupName, InstanceId, is_retained},
     observe::SweepResult,
     triage::{
-        Retained, RoundFailure,
-        sweep::{MAX_WAITING, WaitState, WaitingInstance},
+        Retained, RetainedBy, RoundFailure, RoundRobin,
+        sweep::{MAX_WAITING, Shown, WaitState, WaitingInstance},
     },
 };
 
 /// How many newly retained instances of one round are reported one by one.
 const MOST_REPORTED: usize = 20;
-/// How many warm pools a round asks for at most, in the order of the names of their groups.
+/// How many warm pools a round asks for at most.
 const MAX_WARM_POOLS: usize = 200;
 /// How many of them it asks for at once.
 const CONCURRENT_WARM_POOLS: usize = 4;
+
+/// After how many warm pools that fail the round asks for no others.
+const MAX_FAILED_POOLS: usize = 3;
 
 /// What a round has found so far.
 #[derive(Default)]
 struct Found {
     waiting: BTreeMap<InstanceId, WaitingInstance>,
-    retained: BTreeMap<InstanceId, GroupName>,
+    retained: BTreeMap<InstanceId, RetainedBy>,
 }
 
 impl Found {
-    fn add(&mut self, group: &GroupName, instance: &str, state: &str) {
-        let Ok(instance) = instance.parse::<InstanceId>() else { return };
+    fn add(&mut self, group: &GroupName, instance: &str, state: &str, is_in_warm_pool: bool) {
+        let (Ok(instance), group) = (instance.parse::<InstanceId>(), group.clone()) else { return };
         if is_retained(state) {
-            self.retained.insert(instance, group.clone());
+            self.retained.insert(instance, RetainedBy { group, is_in_warm_pool });
         } else if let Some(state) = WaitState::of(state) {
-            let waiting =
-                WaitingInstance { instance: instance.clone(), group: group.clone(), state };
+            let waiting = WaitingInstance { instance: instance.clone(), group, state };
             self.waiting.insert(instance, waiting);
         }
     }
 }
 
-/// What a round has found.
-pub(super) struct Answered {
-    pub(super) waiting: Vec<WaitingInstance>,
-    /// Why a warm pool was not answered; `None`: all were, or AWS denies the calls.
-    pub(super) failure: Option<RoundFailure>,
+/// The questions of the rounds, and what one round leaves for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    retained: Retained,
+    pool_order: RoundRobin<GroupName>,
 }
 
-/// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
-/// Then asks for their warm pools, one call each. Each call has a time limit.
-pub(super) async fn ask(
+impl Asking {
+    /// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
+    /// Then asks for their warm pools, one call each. Each call has a time limit.
+    pub(super) async fn ask(&mut self, term: &Term, cluster: &str) -> Result<Shown, RoundFailure> {
+        let (mut found, pools) = ask_groups(term, cluster).await?;
+        let (mut unknown, mut failure) = self.ask_warm_pools(term, pools, &mut found).await;
+        if failure == Some(RoundFailure::Denied) {
+            // Without the right, the round is answered as far as it can be.
+            (unknown, failure) = (BTreeSet::new(), None);
+        }
+        let metrics = &term.shared.metrics;
+        metrics.sweep(failure.map_or(SweepResult::Answered, rounds::label));
+        report_retained(term, &self.retained.round_answered(found.retained, &unknown));
+        metrics.set_retained_instances(self.retained.count());
+        Ok(Shown { waiting: found.waiting.into_values().collect(), unknown, failure })
+    }
+
+    /// Asks for these warm pools: the hooks of instances outside of warm pools are found all the
+    /// same. If AWS throttles or denies a call, or too many fail, the next round goes on there.
+    /// Returns the groups whose pools are not known, and why.
+    async fn ask_warm_pools(
+        &mut self,
+        term: &Term,
+        pools: BTreeSet<GroupName>,
+        found: &mut Found,
+    ) -> (BTreeSet<GroupName>, Option<RoundFailure>) {
+        let autoscaling = term.shared.aws.autoscaling();
+        let is_wanted = |state: &str| is_retained(state) || waits(term, state);
+        let mut unknown = pools.clone();
+        let all = pools.into_iter().collect();
+        let (now, later) = self.pool_order.next(all, MAX_WARM_POOLS, GroupName::clone);
+        if !later.is_empty() && term.is_first_report("the sweep has too many warm pools") {
+            warn!(
+                at_once = now.len(),
+                later = later.len(),
+                "The cluster has more warm pools than a round of the sweep asks for. It asks for the \
+                 others in the next rounds."
+            );
+        }
+        // In their order, so that it is known where the next round goes on.
+        let mut answers = stream::iter(now)
+            .map(|group| async move {
+                let pool = autoscaling.warm_pool(&group, MAX_WAITING + 1, is_wanted).await;
+                (group, pool)
+            })
+            .buffered(CONCURRENT_WARM_POOLS);
+        let (mut last, mut failed) = (None, Vec::new());
+        while let Some((group, WarmPool { members, calls, result })) = answers.next().await {
+            term.shared.metrics.sweep_calls(calls);
+            if let Err(error) = result {
+                let failure = rounds::failure(&error);
+                pool_failed(term, &error, failure);
+                failed.push(failure);
+                if failure != RoundFailure::Failed || failed.len() >= MAX_FAILED_POOLS {
+                    self.pool_order.ended_after(last);
+                    break;
+                }
+            } else {
+                unknown.remove(&group);
+                for (instance, state) in members {
+                    found.add(&group, &instance, &state, true);
+                }
+            }
+            last = Some(group);
+        }
+        (unknown, failed.pop())
+    }
+}
+
+/// Asks for the groups of this cluster. Also returns the groups that have a warm pool.
+async fn ask_groups(
     term: &Term,
     cluster: &str,
-    retained: &mut Retained,
-) -> Result<Answered, RoundFailure> {
+) -> Result<(Found, BTreeSet<GroupName>), RoundFailure> {
     let filters = [
         GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
         GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
     ];
-    let metrics = &term.shared.metrics;
     // Most groups have both tags.
     let (mut found, mut pools) = (Found::default(), BTreeSet::new());
     for filter in filters {
         let autoscaling = term.shared.aws.autoscaling();
         let WaitingMembers { members, retained, with_warm_pool, calls, result } =
             autoscaling.waiting_members(&filter, MAX_WAITING + 1, |state| waits(term, state)).await;
-        metrics.sweep_calls(calls);
+        term.shared.metrics.sweep_calls(calls);
         if let Err(error) = result {
             return Err(failed(term, &error));
         }
-        found
-            .retained
-            .extend(retained.into_iter().filter_map(|(group, id)| Some((id.parse().ok()?, group))));
+        for (group, instance) in retained {
+            let by = RetainedBy { group, is_in_warm_pool: false };
+            found.retained.extend(instance.parse().ok().map(|instance| (instance, by)));
+        }
         for (group, instance, state) in members {
-            found.add(&group, &instance, &state);
+            found.add(&group, &instance, &state, false);
         }
         pools.extend(with_warm_pool);
     }
-    let (unknown, failure) = ask_warm_pools(term, pools, &mut found).await;
-    // Without the right, the round is answered as far as it can be.
-    let failure = failure.filter(|failure| *failure != RoundFailure::Denied);
-    metrics.sweep(failure.map_or(SweepResult::Answered, rounds::label));
-    report_retained(term, &retained.round_answered(found.retained, &unknown));
-    metrics.set_retained_instances(retained.count());
-    Ok(Answered { waiting: found.waiting.into_values().collect(), failure })
+    Ok((found, pools))
 }
 
 fn waits(term: &Term, state: &str) -> bool {
     WaitState::of(state).is_some_and(|state| is_acted_on(term, state))
-}
-
-/// Asks for these warm pools, until a call fails: the hooks of instances outside of warm pools are
-/// found all the same, and the next round asks again. Returns the groups whose pools are not known,
-/// and why.
-async fn ask_warm_pools(
-    term: &Term,
-    pools: BTreeSet<GroupName>,
-    found: &mut Found,
-) -> (BTreeSet<GroupName>, Option<RoundFailure>) {
-    if pools.len() > MAX_WARM_POOLS && term.is_first_report("the sweep has too many warm pools") {
-        warn!(
-            left_out = pools.len() - MAX_WARM_POOLS,
-            "The cluster has more warm pools than a round of the sweep asks for. It finds no lost \
-             events of the others."
-        );
-    }
-    let autoscaling = term.shared.aws.autoscaling();
-    let is_wanted = |state: &str| is_retained(state) || waits(term, state);
-    let mut unknown = pools.clone();
-    let mut answers = stream::iter(pools.into_iter().take(MAX_WARM_POOLS))
-        .map(|group| async move {
-            let pool = autoscaling.warm_pool(&group, MAX_WAITING + 1, is_wanted).await;
-            (group, pool)
-        })
-        .buffer_unordered(CONCURRENT_WARM_POOLS);
-    while let Some((group, WarmPool { members, calls, result })) = answers.next().await {
-        term.shared.metrics.sweep_calls(calls);
-        if let Err(error) = result {
-            let failure = rounds::failure(&error);
-            pool_failed(term, &error, failure);
-            return (unknown, Some(failure));
-        }
-        unknown.remove(&group);
-        for (instance, state) in members {
-            found.add(&group, &instance, &state);
-        }
-    }
-    (unknown, None)
 }
 
 fn pool_failed(term: &Term, error: &AwsError, failure: RoundFailure) {

@@ -43,6 +43,18 @@ fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
 }
 
 #[test]
+fn an_action_of_an_instance_that_has_ended_is_accepted_with_the_end() {
+    use InstanceState::{Stopped, Terminated};
+    let after = |end| {
+        let over = release_node(&take_on(&node(), &state("e1", 10, end), 11).unwrap(), 31);
+        take_on(&over, &hook("e2", 40, "drain", "t1"), 41).unwrap()
+    };
+    let end = Some(Kind::StateChange);
+    assert_eq!(kinds(&after(Terminated)), [end, Some(Kind::TerminateHook)]);
+    assert_eq!(kinds(&after(Stopped)), [Some(Kind::TerminateHook)], "it may have started again");
+}
+
+#[test]
 fn a_released_record_whose_cordon_or_taint_was_removed_is_replaced() {
     let released = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
     let mut uncordoned = released.clone();

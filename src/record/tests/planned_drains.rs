@@ -65,6 +65,31 @@ fn the_deadline_is_the_start_also_of_degraded_hardware_that_is_drained_long_befo
 }
 
 #[test]
+fn degraded_hardware_is_left_by_a_start_on_other_hardware_and_not_by_a_reboot() {
+    let degraded = Message { code: "AWS_EC2_INSTANCE_DEGRADED", sent: 50, ..FIRST };
+    let drained = accept_change(&all_noted(&[degraded]), 60).unwrap();
+    let booted = Node { boot_id: Some("boot-2".into()), ..drained };
+    let put_back = |after: &After| apply(&booted, &restore_node(&booted, None, after).unwrap());
+    let again = vec![("e1".to_owned(), 0)];
+    for (why, launched, waits) in [
+        ("EC2 started it after the announcement", Some(at(500)), vec![]),
+        ("it only rebooted", Some(at(-86_400)), again.clone()),
+        ("EC2 does not say when", None, again),
+    ] {
+        let node = put_back(&After::Booted { launched });
+        assert!(!node.unschedulable && node.record().is_none(), "{why}");
+        assert_eq!(waiting(&node), waits, "{why}");
+    }
+    let retired = Node {
+        boot_id: Some("boot-2".into()),
+        ..accept_change(&all_noted(&[FIRST]), 96_400).unwrap()
+    };
+    let after = After::Booted { launched: Some(at(99_000)) };
+    let node = apply(&retired, &restore_node(&retired, None, &after).unwrap());
+    assert_eq!(waiting(&node).len(), 1, "EC2 itself shows when a retirement is over");
+}
+
+#[test]
 fn a_drain_that_was_ended_by_a_person_is_not_begun_again() {
     let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
     let after = After::Released(Released::new(at(96_500), "released"));

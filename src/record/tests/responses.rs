@@ -105,6 +105,13 @@ fn a_weaker_response_leaves_the_taint_of_an_earlier_drain_on_an_uncordoned_node(
     let marked = take_on_with(&ended, &stopping, 11, &with(Response::Prefer)).unwrap();
     assert_eq!(marks(&marked), (false, Some("NoSchedule")), "the instance still goes");
     assert_eq!(marks(&put_back(&marked)), (false, None));
+    let terminated = state("y", 12, InstanceState::Terminated);
+    let joined = take_on_with(&marked, &terminated, 13, &with(Response::Prefer)).unwrap();
+    assert_eq!(marks(&joined), (false, Some("NoSchedule")), "also for a second event");
+    let mut lost = take_on(&node(), &hook("h", 0, "drain", "t"), 1).unwrap();
+    lost.annotations.clear();
+    let marked = take_on_with(&lost, &stopping, 11, &with(Response::Prefer)).unwrap();
+    assert_eq!(marks(&marked), (true, Some("NoSchedule")), "a person deleted its record");
     let booted = Node { boot_id: Some("boot-2".into()), ..ended };
     let marked = take_on_with(&booted, &stopping, 11, &with(Response::Prefer)).unwrap();
     assert_eq!(marks(&marked), (false, Some("PreferNoSchedule")), "the instance was back");

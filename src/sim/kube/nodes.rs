@@ -19,10 +19,12 @@ use crate::domain::Moment;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The namespace in which kubelets keep their Leases.
 pub(super) const NODE_LEASES: &str = "kube-node-lease";
 const LIFECYCLE: &str = "<node-lifecycle>";
+const DETACHER: &str = "<attach-detach>";
 
 /// A node as its kubelet registers it.
 fn as_json(spec: &NodeSpec, boot_id: &str, ready: bool, now: Moment) -> Value {
@@ -287,16 +289,34 @@ impl State {
         }
     }
 
-    /// Pods that are bound to a node that is gone are deleted at once.
-    pub(super) fn collect_pods(&mut self, node: &str) {
-        if self.get("nodes", &Key::cluster(node)).is_some() {
+    /// Deletes at once the pods of a node that is gone, and the terminating pods of a node that is
+    /// out of service. The volumes of a node that is out of service are then detached.
+    pub(super) fn collect_pods(&mut self, name: &str) {
+        let node = self.get("nodes", &Key::cluster(name));
+        let is_out_of_service = node.is_some_and(|node| is_out_of_service(&node.value));
+        if node.is_some() && !is_out_of_service {
             return;
         }
         let at_once = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
-        for (key, _) in self.pods_on(node) {
-            self.delete("pods", &key, &at_once, "<pod-collector>");
+        for (key, facts) in self.pods_on(name) {
+            if !is_out_of_service || facts.deletion.is_some() {
+                self.delete("pods", &key, &at_once, "<pod-collector>");
+            }
+        }
+        if is_out_of_service {
+            let attached = self.all("volumeattachments").map(|volume| (volume.key(), volume));
+            let of_node = attached.filter(|(_, volume)| volume.value.text("spec.nodeName") == name);
+            for key in of_node.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                self.delete("volumeattachments", &key, &DeleteOptions::default(), DETACHER);
+            }
         }
     }
+}
+
+/// The node is not Ready and has the out-of-service taint.
+pub(super) fn is_out_of_service(node: &Value) -> bool {
+    node.condition("Ready") != "True"
+        && node.items("spec.taints").iter().any(|taint| taint.text("key") == OUT_OF_SERVICE)
 }
 
 /// The taints that the node lifecycle controller answers for.

@@ -58,8 +58,8 @@ pub struct Timing {
     /// From the end of a machine to the deletion of its Node by the cloud-node controller; `None`:
     /// never.
     pub node_deletion: Option<Duration>,
-    /// From the end of a Node object to the deletion of the pods that were bound to it
-    /// (kube-controller-manager: podgc).
+    /// From the end of a Node object, or from the taint that takes it out of service, to the deletion
+    /// of the pods that were bound to it (kube-controller-manager: podgc).
     pub pod_collection: Duration,
     /// How often each living kubelet writes its Node's status; `None`: only when something changes.
     pub node_status: Option<Duration>,

@@ -9,6 +9,7 @@ use super::{
     journal::{ConditionState, Entry, Fact, NodeState},
     json::Look,
     machine::Machine,
+    nodes::is_out_of_service,
     object::{Key, Object, labels},
     store::State,
 };
@@ -174,6 +175,10 @@ impl State {
             if new.is_some() {
                 self.agenda.at(soon, Task::Node(name.clone()));
             }
+        }
+        if new.is_some_and(|node| is_out_of_service(&node.value)) {
+            let at = now.plus(self.options.timing.pod_collection);
+            self.agenda.at(at, Task::CollectPods(name.clone()));
         }
         let barred = |o: Option<&Object>| {
             o.map(|o| {

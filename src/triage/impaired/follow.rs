@@ -53,19 +53,20 @@ fn due_step(
     use ImpairedStatus::{Drained, KeptCordoned, PodsLeft};
     let (node, status) = (&scanned.node, scanned.status);
     let has_ended = matches!(status, Drained | PodsLeft | KeptCordoned);
+    let reported_at = node.instance.as_ref().and_then(|id| rules.reported_unhealthy.get(id));
+    let is_late = reported_at.is_some_and(|at| at.plus(REPLACED_WITHIN) <= scene.now);
     if needs_follow_up(scanned) {
         // Only an answer of EC2 shows that no check fails.
         if scene.failing.is_some() && history.is_healthy(node, scene.now) {
-            return Some(Step::PutBack);
+            let late = Step::Wait(WaitReason::ReplacementLate);
+            return Some(if is_late { late } else { Step::PutBack });
         }
         if scene.failing.is_none() && has_ended && node.ready == Ready::True {
             return Some(Step::Wait(WaitReason::StatusesUnknown));
         }
     }
     let after = rules.set_unhealthy_after.filter(|_| has_ended && looks_sick(scene, scanned))?;
-    let reported_at = node.instance.as_ref().and_then(|id| rules.reported_unhealthy.get(id));
-    if let Some(at) = reported_at {
-        let is_late = at.plus(REPLACED_WITHIN) <= scene.now;
+    if reported_at.is_some() {
         return is_late.then_some(Step::Wait(WaitReason::ReplacementLate));
     }
     if status == KeptCordoned || node.keeps_cordon() || node.paused() || node.ignored() {
@@ -132,9 +133,10 @@ pub fn confirm_set_unhealthy(
     }
 }
 
-/// The step to take, given what AWS answers about the instance. `None`: no step. A node whose group
-/// already replaces its instance is never restored, but one whose instance is in no group is. An
-/// instance that Auto Scaling already counts as unhealthy is not reported again. `None`: nothing is left to do, and nothing waits.
+/// The step to take, given what AWS answers about the instance. A node whose group already replaces
+/// its instance is never restored, but one whose instance is in no group is. An instance that Auto
+/// Scaling already counts as unhealthy is not reported again. `None`: nothing is left to do, and
+/// nothing waits.
 #[must_use]
 pub const fn next_step(due: Step, view: &AwsView) -> Option<Step> {
     match (due, view) {
@@ -142,14 +144,14 @@ pub const fn next_step(due: Step, view: &AwsView) -> Option<Step> {
         (_, AwsView::Unanswered) => Some(Step::Wait(WaitReason::Unanswered)),
         (Step::PutBack, AwsView::NotOurs) => Some(Step::PutBack),
         (_, AwsView::NotOurs) => None,
-        (Step::Wait(WaitReason::ReplacementLate), AwsView::Answered(member)) => {
-            if member.is_unhealthy { Some(due) } else { None }
-        }
         // It would wait for ever for a replacement that does not come.
         (_, AwsView::Answered(member))
             if member.is_unhealthy && !member.group_replaces_unhealthy =>
         {
             Some(Step::Wait(WaitReason::ReplacementSuspended))
+        }
+        (Step::Wait(WaitReason::ReplacementLate), AwsView::Answered(member)) => {
+            if member.is_unhealthy { Some(due) } else { None }
         }
         (Step::SetUnhealthy, AwsView::Answered(member))
             if member.is_serving && !member.group_replaces_unhealthy =>

@@ -127,7 +127,7 @@ pub enum AwsView {
 pub struct Member {
     /// Its group.
     pub group: GroupName,
-    /// It runs, and its group counts on it.
+    /// It runs, and its group counts on it: `false` in a warm pool.
     pub is_serving: bool,
     /// The instances that are `InService` and healthy reach the desired capacity of the group. Also
     /// `true` if it counts vCPUs or memory, because AWS does not report those of an instance.

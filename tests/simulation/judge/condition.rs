@@ -25,6 +25,8 @@ const FLAG: &str = "--maintenance-condition";
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// The same where something did: Sundown tries again after a minute.
 const WELL_AGAIN: Duration = Duration::from_secs(70);
+/// How long a PATCH may be on its way.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
 /// How exactly AWS's clock can be measured.
 const INEXACT: Duration = Duration::from_secs(2);
 
@@ -65,7 +67,7 @@ impl Judge<'_> {
                 (!self.is_announced(new, write.at))
                     .then_some("MaintenancePlanned shows a change that AWS has not announced")
             } else {
-                (self.condition_due(new, write.at) == Due::True)
+                self.was_always_due(new, write.at, Due::True)
                     .then_some("MaintenancePlanned is not true although a change is announced")
             };
             all.extend(wrong.map(|wrong| (write.at, format!("{}: {wrong}", new.name))));
@@ -86,8 +88,19 @@ impl Judge<'_> {
             self.evidence.scheduled.iter().filter(|(since, of, event)| {
                 of == instance(node) && *since <= at && names(&event.id)
             });
-        let is_ahead = self.condition_due(node, at) != Due::NotTrue;
+        let is_ahead = !self.was_always_due(node, at, Due::NotTrue);
         is_ahead && (announced.next().is_some() || in_ec2.next().is_some())
+    }
+
+    /// By each state that the Node had just before, the condition had to be so: the note of a change
+    /// may overtake a condition that is on its way.
+    fn was_always_due(&self, node: &NodeState, at: Moment, due: Due) -> bool {
+        let just_before = |write: &&Write<'_>| write.at <= at && at <= write.at + ON_ITS_WAY;
+        let of_it = |state: &&NodeState| state.name == node.name;
+        let writes = self.writes.iter().filter(just_before);
+        let states = writes.flat_map(|write| write.old.into_iter().chain(write.new));
+        let mut states = states.filter(of_it).chain([node]);
+        states.all(|state| self.condition_due(state, at) == due)
     }
 
     /// The condition was not what it must be, for too long.

@@ -8,6 +8,7 @@ mod deadlines;
 mod events;
 mod excuses;
 mod flags;
+mod gone;
 mod in_time;
 mod launches;
 mod limits;

@@ -116,6 +116,9 @@ const ROWS: &[Row] = &[
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
     ("WarmPoolCordoned", NORMAL, NODE, |j, e, at| j.was_pooled(&e.name, at + SECOND)),
     ("ReturnNotShown", WARNING, NODE, |_, _, _| true),
+    ("OutOfServiceTaintSet", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at)),
+    ("NodeDeleted", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at)),
+    ("NodeKept", WARNING, NODE, |j, e, at| j.was_drained(&e.name, at)),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at - SECOND, at + SECOND)),
     ("Drained", NORMAL, NODE, |j, e, at| {
         j.story.machine_gone(&e.name, at)
@@ -318,9 +321,15 @@ impl Judge<'_> {
         let begun = self.accepts(node).into_iter().chain(made_up);
         let accepted = begun.filter(|accepted| *accepted <= at + SECOND).max();
         let may_wait = !self.evidence.terms.each("--evict-after").is_empty();
-        let leads = self.leaders.at(at + SECOND).map(|holder| holder.at);
-        let has_removed =
-            |since: Moment| self.has_removed(node, leads.map_or(since, |at| at.max(since)), at);
+        // Only so many Events are written in a second, and a replacement may be ready at once.
+        let written = at - SECOND;
+        let leads = self.leaders.at(at + SECOND).and_then(|holder| {
+            let since = self.leaders.leads_since(holder.process?, at + SECOND);
+            Some(since.unwrap_or(holder.at))
+        });
+        let has_removed = |since: Moment| {
+            self.has_removed(node, leads.map_or(since, |at| at.max(since)), written)
+        };
         may_wait && accepted.is_some_and(|since| !has_removed(since))
     }
 
@@ -606,8 +615,10 @@ impl Judge<'_> {
             .filter(is_named_by)
             .map(|page| page.node.as_str())
             .collect();
-        let is_another =
-            !drained.contains(&node) && (self.is_passed_over(node, at) || is_left_alone());
+        // Of several Nodes that are drained for one action, the first one completes it.
+        let are_several = drained.iter().any(|other| *other != node) && drained.contains(&node);
+        let is_another = are_several
+            || (!drained.contains(&node) && (self.is_passed_over(node, at) || is_left_alone()));
         drained.into_iter().filter(|_| is_another).map(str::to_owned).collect()
     }
 

@@ -15,6 +15,7 @@ mod deployment;
 mod doctored;
 pub mod events;
 pub mod excuses;
+mod gone;
 mod in_time;
 mod labels;
 mod launches;
@@ -344,6 +345,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.causes();
     judge.changes();
     judge.condition();
+    judge.gone();
     judge.handed_over();
     judge.written_facts();
     judge.in_time();
@@ -396,6 +398,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     judge.limits();
     judge.cordoned();
     judge.condition();
+    judge.gone();
     for (_, rule) in all.iter().filter(|(rule, _)| !except.contains(rule)) {
         rule(&mut judge);
     }

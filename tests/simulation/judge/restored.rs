@@ -14,6 +14,7 @@ use sundown::{
 use super::{
     Judge, SLACK,
     excuses::{Scope, WRITE_NODES},
+    gone::OUT_OF_SERVICE,
     is_us,
     nodes::{
         EXCLUDED, IMPAIRED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance,
@@ -303,6 +304,7 @@ fn taints(node: &NodeState) -> BTreeSet<String> {
     let others = node
         .taints
         .iter()
-        .filter(|(key, ..)| key != TAINT && key != UNSCHEDULABLE && !key.starts_with(BESIDE));
+        .filter(|(key, ..)| ![TAINT, UNSCHEDULABLE, OUT_OF_SERVICE].contains(&key.as_str()))
+        .filter(|(key, ..)| !key.starts_with(BESIDE));
     others.map(|(key, value, effect)| format!("{key}={value}:{effect}")).collect()
 }

@@ -656,7 +656,12 @@ impl<'a> Story<'a> {
     }
 
     pub fn machine_gone(&self, node: &str, at: Moment) -> bool {
-        self.machines_gone.get(node).is_some_and(|t| *t <= at)
+        self.machine_gone_at(node).is_some_and(|t| t <= at)
+    }
+
+    /// When the machine of a Node was gone. `None`: it runs.
+    pub fn machine_gone_at(&self, node: &str) -> Option<Moment> {
+        self.machines_gone.get(node).copied()
     }
 
     /// When somebody deleted the open record of a node that has none at that moment.

@@ -262,6 +262,11 @@ impl<'a> Reader<'a> {
         let known = alike.min_by_key(|read| {
             (read.written != written, read.written.accepted != written.accepted)
         });
+        // After a boot, Sundown accepts a scheduled change anew.
+        let is_again = |known: &&Read| {
+            written.kind == "scheduled-change" && known.written.accepted != written.accepted
+        };
+        let known = known.filter(|known| !is_again(known));
         if let Some(same) = known.filter(|known| known.written == written) {
             return Read { key, written, cause: same.cause, recorded: same.recorded.clone() };
         }

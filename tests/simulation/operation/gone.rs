@@ -28,6 +28,12 @@ fn exists(stage: &Stage, node: &str) -> bool {
     stage.world.kube.object("nodes", "", node).is_some()
 }
 
+/// How many Events of the Node have this reason.
+fn said(stage: &Stage, reason: &str, node: &str) -> usize {
+    let events = stage.world.kube.objects("events");
+    events.iter().filter(|e| e["reason"] == reason && e["involvedObject"]["name"] == node).count()
+}
+
 fn state(stage: &Stage, instance: &str) -> State {
     stage.world.aws.instance(instance).unwrap().state
 }
@@ -53,6 +59,9 @@ async fn a_node_is_tainted_and_then_deleted_once_ec2_shows_its_instance_as_termi
         assert_eq!(sundown.metric(&format!("gone_nodes_total{{step=\"{step}\"}}")), 1.0, "{step}");
     }
     assert_eq!(logs.with(&["its node is deleted", &instance]).len(), 1);
+    for reason in ["OutOfServiceTaintSet", "NodeDeleted"] {
+        assert_eq!(said(&stage, reason, &node), 1, "{reason}");
+    }
     sundown.stop().await;
     stage.end_unjudged();
 }
@@ -157,10 +166,11 @@ async fn while_ec2_does_not_answer_and_after_an_hour_nothing_is_done() {
     stage.world.aws.terminate(stuck, true);
     stage.pass(900).await;
     assert!(exists(&stage, &node), "another hook keeps its instance running");
-    let waits = ["still waits for the end of the instance", "running"];
+    let waits = ["is not tainted or deleted yet", "running"];
     assert_eq!(logs.with(&waits).len(), 1);
     stage.pass(3_600).await;
-    assert_eq!(logs.with(&["WARN", "Sundown no longer waits for that"]).len(), 1);
+    assert_eq!(logs.with(&["WARN", "It no longer tries"]).len(), 1);
+    assert_eq!(said(&stage, "NodeKept", &node), 1);
     let asked = FaultRule::new("ec2:DescribeInstances", Fault::AccessDenied, How::Always);
     stage.world.aws.fault(asked);
     stage.world.aws.terminate(&instances[1], true);
@@ -189,10 +199,8 @@ async fn c55_s22_a_volume_that_stays_attached_gets_the_delay_and_then_the_taint_
     let instance = stage.group(2, 300).remove(0);
     let node = stage.world.node_of(&instance).unwrap();
     stage.slow_pod(&instance, "database", 10);
-    // One of the pod that is drained, and one of a pod that is left alone.
-    for name in ["database", "agent"] {
-        attachment(&stage, name, &node);
-    }
+    attachment(&stage, "database", &node);
+    let is_attached = || stage.world.kube.object("volumeattachments", "", "database").is_some();
     let flags = [TAINT, &["--complete-delay", "60s"]].concat();
     let sundown = stage.lead("sundown-0", &flags).await;
     stage.world.aws.terminate(&instance, true);
@@ -204,8 +212,10 @@ async fn c55_s22_a_volume_that_stays_attached_gets_the_delay_and_then_the_taint_
     assert_eq!(stage.record(&instance).unwrap()["released"]["outcome"], "empty");
     stage.pass(10).await;
     assert!(!has_taint(&stage, &instance), "its instance still shuts down");
-    stage.until(60, "Kubernetes may detach them", || has_taint(&stage, &instance)).await;
+    assert!(is_attached(), "the kubelet of its node is gone");
+    stage.until(90, "Kubernetes may detach it", || has_taint(&stage, &instance)).await;
     assert_eq!(state(&stage, &instance), State::Terminated);
+    stage.until(30, "it is detached", || !is_attached()).await;
     sundown.stop().await;
     stage.end_unjudged();
 }

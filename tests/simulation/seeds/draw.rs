@@ -10,7 +10,7 @@ use sundown::sim::{
 use super::{
     eighth, fifth, fourth, ninth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
-    second, seventh, sixth, third,
+    second, seventh, sixth, tenth, third,
 };
 use crate::judge::Belongs;
 
@@ -78,6 +78,7 @@ impl Plan {
             on_nodes: false,
             kill: None,
             take_over: false,
+            has_cloud_controller: true,
         };
         if seed >= second::FIRST {
             second::draw(&mut plan);
@@ -102,6 +103,9 @@ impl Plan {
         }
         if seed >= ninth::FIRST {
             ninth::draw(&mut plan);
+        }
+        if seed >= tenth::FIRST {
+            tenth::draw(&mut plan);
         }
         plan
     }

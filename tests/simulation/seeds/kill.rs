@@ -153,6 +153,7 @@ fn plan(groups: Vec<Group>, acts: Vec<(u64, Act)>) -> Plan {
         on_nodes: false,
         kill: None,
         take_over: false,
+        has_cloud_controller: true,
     }
 }
 

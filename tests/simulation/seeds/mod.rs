@@ -27,6 +27,7 @@ pub mod runner;
 mod second;
 mod seventh;
 mod sixth;
+mod tenth;
 mod third;
 #[cfg(test)]
 mod usual;

@@ -84,6 +84,9 @@ pub async fn play(plan: &Plan) -> Evidence {
 pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
     let mut settings = WorldSettings::seeded(plan.seed);
     settings.kube.timing.node_status = plan.busy_kubelets.then(|| Duration::from_secs(10));
+    if !plan.has_cloud_controller {
+        settings.kube.timing.node_deletion = None;
+    }
     let stage = Stage::with(settings);
     stage.world.aws.skew(SignedDuration::from_secs(plan.aws_clock));
     let changed = stage.world.aws.subscribe();
@@ -314,8 +317,14 @@ impl Play<'_> {
             ended.await.unwrap();
         }
         self.look();
+        if self.has_flag("--delete-node") {
+            // Until Sundown has deleted the last Node: nothing else shows that it will.
+            self.stage.pass(150).await;
+            self.look();
+        }
         let before = (self.stage.world.kube.request_count(), self.stage.world.aws.call_count());
         self.stage.pass(60).await;
+        self.look();
         self.forget_pauses();
         let world = &self.stage.world;
         self.evidence.ended = self.stage.clock.now();

@@ -30,10 +30,11 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// A seed that no run has played: each second has a thousand seeds of its own, far above those that
-/// pages name.
+/// pages name. All streams draw their worlds.
 #[allow(clippy::disallowed_methods, reason = "new seeds come from the time of day")]
 fn new_seed() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() * 1_000
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    (1_000_000_000 + seconds) * 1_000
 }
 
 /// Writes past the capture of the test harness, so that a run that passes also shows what it

@@ -212,6 +212,27 @@ fn drained_nodes_are_counted_and_uncordoned_ones_have_a_remark() {
 }
 
 #[test]
+fn status_says_of_a_drained_node_whether_the_leader_waits_to_delete_it() {
+    let spot = json!({ "kind": "spot", "event": "e", "time": at(2900), "accepted": at(2901) });
+    for (flags, released, says) in [
+        ("", 3000, "stays cordoned until its instance goes"),
+        ("--delete-node", 3000, "waits until EC2 shows its instance as terminated"),
+        ("--out-of-service-taint", 3000, "waits until EC2 shows its instance as terminated"),
+        ("--delete-node", 0, "waited for an hour"),
+    ] {
+        let record = json!({
+            "version": 1, "instance": INSTANCE, "interruptions": [spot],
+            "released": { "at": at(released), "outcome": "empty" }
+        });
+        let mut facts = facts(vec![node("a", &[(RECORD, record.to_string())])], &[]);
+        let settings = DrainConfig::from_published(flags);
+        facts.lease.as_mut().into_iter().for_each(|lease| lease.settings.clone_from(&settings));
+        let status = report(&facts, Some(&"a".into())).nodes.remove(0);
+        assert!(status.remarks[0].contains(says), "{flags} {:?}", status.remarks);
+    }
+}
+
+#[test]
 fn nodes_whose_hook_was_abandoned_are_listed_as_retained() {
     let released = |abandoned: bool| {
         let released = json!({ "at": at(3000), "outcome": "deadline", "abandoned": abandoned });

@@ -93,7 +93,7 @@ fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
         let found = due_steps(&scene(&nodes), &NodeHistory::default(), &rules, None);
         assert_eq!(found.first().map(|(_, step)| *step), expected);
     }
-    // It is put back if it is healthy again, and so does Auto Scaling see it.
+    // The node is healthy again, and Auto Scaling may still count the instance as unhealthy.
     let mut history = NodeHistory::default();
     for second in [NOW - 300, NOW] {
         history.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
@@ -101,6 +101,11 @@ fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
     let reported_unhealthy = BTreeMap::from([(instance(1), at(NOW - 3600))]);
     let rules = Rules { reported_unhealthy: &reported_unhealthy, ..REPLACE };
     let nodes = [ScannedNode { status: ImpairedStatus::Drained, ..ready(1) }];
+    let found = due_steps(&scene(&nodes), &history, &rules, None);
+    let late = Some(Step::Wait(WaitReason::ReplacementLate));
+    assert_eq!(found.first().map(|(_, step)| *step), late);
+    let reported_unhealthy = BTreeMap::from([(instance(1), at(NOW - 3599))]);
+    let rules = Rules { reported_unhealthy: &reported_unhealthy, ..REPLACE };
     let found = due_steps(&scene(&nodes), &history, &rules, None);
     assert_eq!(found.first().map(|(_, step)| *step), Some(Step::PutBack));
 }
@@ -193,6 +198,7 @@ fn aws_shows_whether_a_step_is_taken() {
         (left, ends(), None),
         (late, reported_unhealthy(), Some(late)),
         (late, in_service(), None),
+        (late, never_replaced(), Some(Step::Wait(WaitReason::ReplacementSuspended))),
     ] {
         assert_eq!(next_step(step, &view), expected, "{step:?} {view:?}");
     }
