@@ -24,8 +24,8 @@ use crate::{
     sim::{
         GROUP_LABEL, World, WorldSettings,
         aws::{
-            Check, GroupSpec, HealthNotice, HookResult, HookSpec, LifecycleState, Member,
-            SpotAction, State,
+            Check, EventKind, GroupSpec, HealthNotice, HookResult, HookSpec, LifecycleState,
+            Member, Rule, SpotAction, State,
         },
         kube::{BudgetSpec, PodShape, PodView},
     },
@@ -78,6 +78,9 @@ pub(super) async fn play(
         clock,
         &spawner,
     );
+    // Random worlds do not route this event: there the sweep finds what it reports.
+    let returns = Rule::of(world.queue(), [EventKind::LaunchSuccessful]).named("returns");
+    world.aws.route(returns);
     let config = Arc::new(config(&world, scenario)?);
     build(&world, scenario);
     let guide = if play.serve { Some(Guide::listen(&world, &spawner).await?) } else { None };

@@ -2,6 +2,7 @@
 //! AWS does to all of it.
 
 mod actions;
+mod boots;
 mod bursts;
 mod clocks;
 mod clouds;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sundown::sim::kube::{Fault as KubeFault, Match};
 
 use super::{
+    eleventh,
     phases::{Phase, Phases},
     plan::{Act, Plan},
     second, third,
@@ -17,8 +18,12 @@ use crate::judge::Evidence;
 
 /// Plans that are drawn, and not played, to find out which faults there are: a fault that never
 /// struck has a row of zeros.
-const DRAWN: [std::ops::Range<u64>; 3] =
-    [0..1_000, second::FIRST..second::FIRST + 1_000, third::FIRST..third::FIRST + 1_000];
+const DRAWN: [std::ops::Range<u64>; 4] = [
+    0..1_000,
+    second::FIRST..second::FIRST + 1_000,
+    third::FIRST..third::FIRST + 1_000,
+    eleventh::FIRST..eleventh::FIRST + 1_000,
+];
 
 /// How often a fault struck: in all, and in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -130,6 +135,8 @@ fn names(act: &Act) -> Vec<String> {
         | Act::Block { .. }
         | Act::LoseEvents { .. }
         | Act::FailCheck { .. }
+        | Act::RootVolume { .. }
+        | Act::IntoPool { .. }
         | Act::EndInEc2 { .. } => Vec::new(),
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]

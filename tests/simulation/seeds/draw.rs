@@ -8,7 +8,7 @@ use sundown::sim::{
 };
 
 use super::{
-    eighth, fifth, fourth, ninth,
+    eighth, eleventh, fifth, fourth, ninth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
     second, seventh, sixth, tenth, third,
 };
@@ -106,6 +106,9 @@ impl Plan {
         }
         if seed >= tenth::FIRST {
             tenth::draw(&mut plan);
+        }
+        if seed >= eleventh::FIRST {
+            eleventh::draw(&mut plan);
         }
         plan
     }

@@ -321,6 +321,17 @@ pub enum Act {
         is_real: bool,
         is_spot: bool,
     },
+    /// Auto Scaling replaces the root volume of an instance.
+    RootVolume {
+        pick: usize,
+    },
+    /// Auto Scaling returns an instance to its warm pool, which keeps it running. After so many
+    /// seconds it leaves the pool again, with the event about that or without.
+    IntoPool {
+        pick: usize,
+        seconds: u64,
+        with_event: bool,
+    },
     /// A status check of an instance fails for so long.
     FailCheck {
         pick: usize,

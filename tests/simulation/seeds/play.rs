@@ -47,6 +47,12 @@ pub(super) enum Todo {
     Relabel(String, u64),
     Announce(HealthNotice),
     Stop(String),
+    /// It boots from its new root volume, once its hooks have ended.
+    NewRoot(String),
+    LeavePool {
+        instance: String,
+        with_event: bool,
+    },
 }
 
 pub(super) struct Play<'a> {
@@ -236,6 +242,9 @@ impl Play<'_> {
             Act::Change { starts, end, .. } => {
                 Duration::from_secs(starts + end.moved_by()) + Duration::from_mins(2)
             }
+            // It leaves once its drain is over. The sweep finds that within minutes.
+            Act::IntoPool { seconds, .. } => Duration::from_secs(seconds + 900),
+            Act::RootVolume { .. } => Duration::from_mins(15),
             // It is drained after three minutes, and put back after five.
             Act::FailCheck { seconds, .. } => {
                 Duration::from_secs((*seconds).min(400)) + Duration::from_mins(8)
@@ -375,6 +384,8 @@ impl Play<'_> {
             }
             Todo::Announce(notice) => self.stage.world.aws.health(&notice),
             Todo::Stop(instance) => self.stage.world.aws.stop(&instance),
+            Todo::NewRoot(instance) => self.boot_from_new_root(instance),
+            Todo::LeavePool { instance, with_event } => self.leave_pool(instance, with_event),
             Todo::KubeletBack(node) => {
                 self.hand(&node, "back");
                 kube.kubelet_back(&node);
@@ -402,6 +413,10 @@ impl Play<'_> {
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
             Act::Block { picks } => self.end_block(picks),
             Act::Change { pick, starts, end } => self.announce(*pick, *starts, *end),
+            Act::RootVolume { pick } => self.replace_root_volume(*pick),
+            Act::IntoPool { pick, seconds, with_event } => {
+                self.into_pool(*pick, *seconds, *with_event);
+            }
             Act::LoseEvents { seconds } => aws.lose_events(now + Duration::from_secs(*seconds)),
             Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| {
                 if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }

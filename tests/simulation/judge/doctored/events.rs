@@ -61,7 +61,7 @@ async fn an_event_that_evictions_wait_is_true_only_from_the_accept_to_the_first_
         })
     };
     keeps(&after(later + s(1)), UNTRUE, "a new leader waits once more");
-    breaks(&after(later - s(2)), UNTRUE);
+    breaks(&after(later - s(2) + Duration::from_millis(500)), UNTRUE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,69 @@
+//! Instances that are drained, boot again and come back.
+
+use sundown::sim::{
+    WorldSettings,
+    aws::{HookSpec, State},
+};
+
+use super::s;
+use crate::harness::Stage;
+
+fn is_as_it_was(stage: &Stage, instance: &str) -> bool {
+    !stage.is_cordoned(instance)
+        && !stage.node(instance)["spec"]["taints"].to_string().contains("sundown.dev")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_root_volume_was_replaced_is_as_it_was_and_its_launch_hook_is_completed() {
+    let stage = Stage::new(2_610);
+    let instance = stage.group(2, 300).remove(0);
+    let launch = HookSpec::launching("sundown-launch").heartbeat_timeout(s(300));
+    stage.world.aws.put_hook("asg", launch);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.slow_pod(&instance, "web-0", 5);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let detail = [
+        ("Action", "ReplaceRootVolume"),
+        ("Origin", "AutoScalingGroup"),
+        ("Destination", "AutoScalingGroup"),
+    ];
+    stage.world.aws.other_action("asg", "drain", &instance, &detail).unwrap();
+    stage.until(60, "it is drained and completed", || stage.is_over(&instance)).await;
+    stage.pass(30).await;
+    assert!(stage.is_cordoned(&instance), "it has not booted yet");
+    stage.world.kube.reboot(&node);
+    stage.world.aws.other_action("asg", "sundown-launch", &instance, &detail).unwrap();
+    stage.until(40, "the node is as it was", || is_as_it_was(&stage, &instance)).await;
+    let is_completed = || {
+        let actions = stage.actions(&instance);
+        actions.iter().all(|action| action.end.is_some()) && actions.len() == 2
+    };
+    stage.until(40, "its launch hook is completed", is_completed).await;
+    assert!(stage.world.kube.object("nodes", "", &node).is_some());
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_instance_was_stopped_and_started_is_as_it_was() {
+    // The cloud controller keeps the Node of an instance that is stopped.
+    let mut settings = WorldSettings::seeded(2_611);
+    settings.kube.timing.node_deletion = None;
+    let stage = Stage::with(settings);
+    let instance = stage.group(2, 300).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.stop(&instance);
+    let state = || stage.world.aws.instance(&instance).unwrap().state;
+    stage.until(120, "it has stopped", || state() == State::Stopped).await;
+    let is_released = || stage.record(&instance).is_some_and(|r| r["released"].is_object());
+    stage.until(30, "its drain is over", is_released).await;
+    stage.world.aws.start_again(&instance);
+    stage.until(60, "it runs", || state() == State::Running).await;
+    assert!(stage.is_cordoned(&instance), "its kubelet has not reported");
+    stage.world.kube.machine_back(&node);
+    stage.world.kube.reboot(&node);
+    stage.until(60, "the node is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end_unjudged();
+}

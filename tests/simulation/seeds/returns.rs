@@ -1,0 +1,84 @@
+//! Instances that are drained and come back: with a new root volume, or out of a warm pool.
+
+use sundown::sim::aws::State;
+
+use super::play::{Play, Todo};
+use crate::judge::Belongs;
+
+/// How long after the end of its hooks an instance boots from its new root volume.
+const BOOTS_AFTER: u64 = 20;
+/// How long a look waits for the next one.
+const LOOK_AGAIN: u64 = 10;
+
+impl Play<'_> {
+    /// An instance in service of a group of ours that has hooks, without an open action: its group
+    /// and itself.
+    fn in_service(&self, pick: usize) -> Option<(String, String)> {
+        let aws = &self.stage.world.aws;
+        let groups = self.plan.groups.iter();
+        let groups = groups.filter(|g| g.belongs == Belongs::Us && !g.hooks.is_empty());
+        let runs = |id: &str| aws.instance(id).is_some_and(|i| i.state == State::Running);
+        let all: Vec<_> = groups
+            .flat_map(|group| {
+                let members = aws.members(&group.name).into_iter();
+                let serving = members.filter(|member| member.state.as_str() == "InService");
+                let ids = serving.map(|member| member.instance);
+                ids.filter(|id| runs(id) && !self.has_open_action(id))
+                    .map(|id| (group.name.clone(), id))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        (!all.is_empty()).then(|| all[pick % all.len()].clone())
+    }
+
+    fn has_open_action(&self, instance: &str) -> bool {
+        let actions = self.stage.world.aws.actions();
+        actions.iter().any(|action| action.instance == instance && action.end.is_none())
+    }
+
+    /// Auto Scaling replaces the root volume of an instance, through its terminate hooks.
+    pub(super) fn replace_root_volume(&mut self, pick: usize) {
+        let Some((group, instance)) = self.in_service(pick) else { return };
+        let plan = self.plan.groups.iter().find(|of| of.name == group);
+        let hooks: Vec<_> = plan.into_iter().flat_map(|group| &group.hooks).collect();
+        let detail = [
+            ("Action", "ReplaceRootVolume"),
+            ("Origin", "AutoScalingGroup"),
+            ("Destination", "AutoScalingGroup"),
+        ];
+        for (hook, _) in hooks {
+            self.stage.world.aws.other_action(&group, hook, &instance, &detail);
+        }
+        self.after(BOOTS_AFTER, Todo::NewRoot(instance));
+    }
+
+    /// Its hooks have ended, or not yet.
+    pub(super) fn boot_from_new_root(&mut self, instance: String) {
+        if self.has_open_action(&instance) {
+            self.after(LOOK_AGAIN, Todo::NewRoot(instance));
+            return;
+        }
+        let world = &self.stage.world;
+        let runs = world.aws.instance(&instance).is_some_and(|i| i.state == State::Running);
+        if let Some(node) = world.node_of(&instance).filter(|_| runs) {
+            world.kube.reboot(&node);
+        }
+    }
+
+    /// Auto Scaling returns an instance to the warm pool.
+    pub(super) fn into_pool(&mut self, pick: usize, seconds: u64, with_event: bool) {
+        let Some((_, instance)) = self.in_service(pick) else { return };
+        self.stage.world.aws.return_to_warm_pool(&instance);
+        self.after(seconds, Todo::LeavePool { instance, with_event });
+    }
+
+    pub(super) fn leave_pool(&mut self, instance: String, with_event: bool) {
+        if self.has_open_action(&instance) {
+            self.after(LOOK_AGAIN, Todo::LeavePool { instance, with_event });
+        } else if with_event {
+            self.stage.world.aws.leave_warm_pool_with_event(&instance);
+        } else {
+            self.stage.world.aws.leave_warm_pool(&instance);
+        }
+    }
+}
