@@ -149,6 +149,10 @@ fn instances_that_come_into_service_can_be_watched_by_the_name_of_a_scenario() {
                 "is in service: it is a replacement",
             ],
         ),
+        (
+            "maintenance",
+            ["AWS Health announces the retirement of 2 instances of `general`", "scheduled-change"],
+        ),
         ("rebalance", ["EC2 recommends to rebalance 2 instances of `spot`", "expired"]),
     ] {
         let output = simulate(&["--scenario", name], &[]);

@@ -300,7 +300,8 @@ impl Check<'_> {
             }
         }
         if all_known {
-            self.found.push(queue::coverage(name, &arn, &known));
+            let responses = &self.config.drain.responses;
+            self.found.push(queue::coverage(name, &arn, &known, responses));
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
     aws::{AwsError, EntryFailure, RuleFacts},
     cli::words::count,
     config::duration_text,
+    domain::{Kind, Response, Responses},
     interruption::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO},
 };
 
@@ -269,16 +270,37 @@ fn detail_types(rule: &RuleFacts) -> BTreeSet<String> {
     words(pattern.get("detail-type")).into_iter().map(str::to_owned).collect()
 }
 
-/// Whether the rules together send all events that Sundown acts on to this queue. Call it only if
-/// all rules are known.
-pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Finding {
+/// The events that rules must bring, and the kinds that come by each. `Launch Successful` has no
+/// kind that `--on` can name.
+const WANTED: [(&[Kind], &str); 8] = [
+    (&[Kind::Spot, Kind::SpotStop, Kind::SpotHibernate], "EC2 Spot Instance Interruption Warning"),
+    (&[Kind::StateChange], "EC2 Instance State-change Notification"),
+    (&[Kind::CapacityReservation], "EC2 Capacity Reservation Instance Interruption Warning"),
+    (&[Kind::CapacityBlock], CAPACITY_BLOCK),
+    (&[Kind::CapacityBlock], CAPACITY_BLOCK_TOO),
+    (&[Kind::Rebalance], "EC2 Instance Rebalance Recommendation"),
+    (&[Kind::ScheduledChange], "AWS Health Event"),
+    (&[], "EC2 Instance Launch Successful"),
+];
+
+/// Whether the rules together send all events that Sundown acts on to this queue, except those of
+/// launch hooks (`sundown enroll` looks for that rule). Call it only if all rules are known.
+pub(super) fn coverage(
+    name: &str,
+    queue_arn: &str,
+    rules: &[RuleFacts],
+    responses: &Responses,
+) -> Finding {
     const POINT: &str = "rules";
     let brings = |rule: &&RuleFacts| {
         rule.state.starts_with("ENABLED")
             && rule.targets.iter().any(|t| t.arn == queue_arn && !t.transforms)
     };
     let brought: BTreeSet<String> = rules.iter().filter(brings).flat_map(detail_types).collect();
-    if !brought.contains(TERMINATE) {
+    let acts_on = |kinds: &[Kind]| {
+        kinds.is_empty() || kinds.iter().any(|kind| responses.of(*kind) > Response::Ignore)
+    };
+    if acts_on(&[Kind::TerminateHook, Kind::RootVolume]) && !brought.contains(TERMINATE) {
         return Finding::no(
             POINT,
             name,
@@ -286,15 +308,8 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
             "add that rule (docs/install.md, step 2)",
         );
     }
-    let wanted = [
-        "EC2 Spot Instance Interruption Warning",
-        "EC2 Instance State-change Notification",
-        "EC2 Capacity Reservation Instance Interruption Warning",
-        CAPACITY_BLOCK,
-        CAPACITY_BLOCK_TOO,
-        "EC2 Instance Launch Successful",
-    ];
-    let missing: Vec<_> = wanted.into_iter().filter(|t| !brought.contains(*t)).collect();
+    let wanted = WANTED.into_iter().filter(|(kinds, _)| acts_on(kinds)).map(|(_, event)| event);
+    let missing: Vec<_> = wanted.filter(|event| !brought.contains(*event)).collect();
     if missing.is_empty() {
         return Finding::yes(
             POINT,
@@ -309,7 +324,7 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
         POINT,
         name,
         format!("no rule brings `{}`", missing.join("` nor `")),
-        "add the rule, unless that is meant",
+        "add the rule (docs/install.md, step 2), or set --on KIND=ignore",
     )
     .advice()
 }

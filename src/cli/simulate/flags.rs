@@ -6,11 +6,12 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 29] = [
+const ALLOWED: [&str; 39] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
     "--deadline-margin",
+    "--delete-node",
     "--disruption-target",
     "--drain-timeout",
     "--dry-run",
@@ -19,7 +20,12 @@ const ALLOWED: [&str; 29] = [
     "--force-after",
     "--impaired-after",
     "--join-timeout",
+    "--launch-daemonset",
+    "--launch-on-timeout",
+    "--launch-startup-taint",
+    "--launch-timeout",
     "--lifecycle-hook",
+    "--maintenance-condition",
     "--managed-tag",
     "--max-drain-timeout",
     "--max-evictions",
@@ -30,8 +36,12 @@ const ALLOWED: [&str; 29] = [
     "--min-drain-time",
     "--node-selector",
     "--on",
+    "--out-of-service-taint",
     "--pod-events",
+    "--rebalance-ttl",
+    "--scheduled-event-interval",
     "--scheduled-lead",
+    "--scheduled-window",
     "--shared-queue",
     "--spot-deadline-margin",
     "--sweep-interval",

@@ -262,7 +262,7 @@ impl EmbeddedAws {
     /// through the hooks; returns them.
     pub fn scale_in(&self, group: &str, n: usize) -> Vec<String> {
         self.shared.with(|state, now| {
-            let going = state.groups.get(group).map(|g| g.oldest(n)).unwrap_or_default();
+            let going = state.oldest(group, n);
             for instance in &going {
                 state.terminate_in_group(now, instance, true);
             }

@@ -58,7 +58,7 @@ def make():
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy(arn(queue)))})
     pattern = {
         "source": ["aws.ec2", "aws.autoscaling", "sundown.test"],
-        "detail-type": ["EC2 Instance-terminate Lifecycle Action", "EC2 Instance Launch Successful", "EC2 Spot Instance Interruption Warning", "EC2 Instance State-change Notification", "EC2 Capacity Reservation Instance Interruption Warning", "Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"],
+        "detail-type": ["EC2 Instance-terminate Lifecycle Action", "EC2 Instance Launch Successful", "EC2 Spot Instance Interruption Warning", "EC2 Instance State-change Notification", "EC2 Capacity Reservation Instance Interruption Warning", "Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning", "EC2 Instance Rebalance Recommendation", "AWS Health Event"],
     }
     events.put_rule(Name="sundown-shop-events", EventPattern=json.dumps(pattern))
     events.put_targets(Rule="sundown-shop-events", Targets=[{"Id": "queue", "Arn": arn(queue)}])

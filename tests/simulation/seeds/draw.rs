@@ -9,7 +9,7 @@ use sundown::sim::{
 
 use super::{
     eighth, eleventh, fifth, fourth, ninth,
-    plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
+    plan::{Act, Budget, CloudController, Group, Load, LoadKind, Loose, Plan},
     second, seventh, sixth, tenth, third,
 };
 use crate::judge::Belongs;
@@ -78,7 +78,7 @@ impl Plan {
             on_nodes: false,
             kill: None,
             take_over: false,
-            has_cloud_controller: true,
+            cloud_controller: CloudController::Runs,
         };
         if seed >= second::FIRST {
             second::draw(&mut plan);

@@ -13,7 +13,7 @@ use std::{
 use sundown::sim::{Passage, Side};
 
 use super::{
-    plan::{Act, Budget, Group, Kill, Load, LoadKind, Loose, Plan},
+    plan::{Act, Budget, CloudController, Group, Kill, Load, LoadKind, Loose, Plan},
     play::play_and_count,
 };
 use crate::judge::{Belongs, Evidence, judge};
@@ -153,7 +153,7 @@ fn plan(groups: Vec<Group>, acts: Vec<(u64, Act)>) -> Plan {
         on_nodes: false,
         kill: None,
         take_over: false,
-        has_cloud_controller: true,
+        cloud_controller: CloudController::Runs,
     }
 }
 

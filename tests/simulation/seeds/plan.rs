@@ -45,8 +45,14 @@ pub struct Plan {
     pub kill: Option<Kill>,
     /// It is the process that takes over from another one.
     pub take_over: bool,
-    /// It deletes the Nodes of instances that are gone.
-    pub has_cloud_controller: bool,
+    pub cloud_controller: CloudController,
+}
+
+/// The controller that deletes the Nodes of instances that are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloudController {
+    Runs,
+    Missing,
 }
 
 /// Which process is killed, counted over all replicas from 1 on, and at which of its calls.

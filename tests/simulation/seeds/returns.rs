@@ -1,6 +1,6 @@
 //! Instances that are drained and come back: with a new root volume, or out of a warm pool.
 
-use sundown::sim::aws::State;
+use sundown::sim::aws::{LifecycleState, Member, State};
 
 use super::play::{Play, Todo};
 use crate::judge::Belongs;
@@ -21,7 +21,7 @@ impl Play<'_> {
         let all: Vec<_> = groups
             .flat_map(|group| {
                 let members = aws.members(&group.name).into_iter();
-                let serving = members.filter(|member| member.state.as_str() == "InService");
+                let serving = members.filter(|member| member.state == LifecycleState::InService);
                 let ids = serving.map(|member| member.instance);
                 ids.filter(|id| runs(id) && !self.has_open_action(id))
                     .map(|id| (group.name.clone(), id))
@@ -66,15 +66,23 @@ impl Play<'_> {
     }
 
     /// Auto Scaling returns an instance to the warm pool.
-    pub(super) fn into_pool(&mut self, pick: usize, seconds: u64, with_event: bool) {
+    pub(super) fn return_to_pool(&mut self, pick: usize, seconds: u64, with_event: bool) {
         let Some((_, instance)) = self.in_service(pick) else { return };
         self.stage.world.aws.return_to_warm_pool(&instance);
         self.after(seconds, Todo::LeavePool { instance, with_event });
     }
 
     pub(super) fn leave_pool(&mut self, instance: String, with_event: bool) {
+        let aws = &self.stage.world.aws;
+        let group = aws.instance(&instance).and_then(|found| found.group).unwrap_or_default();
+        let is_pooled = |member: &Member| {
+            member.instance == instance && member.state == LifecycleState::WarmedRunning
+        };
+        let is_pooled = aws.members(&group).iter().any(is_pooled);
         if self.has_open_action(&instance) {
             self.after(LOOK_AGAIN, Todo::LeavePool { instance, with_event });
+        } else if !is_pooled {
+            // It ended in the pool, or on its way.
         } else if with_event {
             self.stage.world.aws.leave_warm_pool_with_event(&instance);
         } else {

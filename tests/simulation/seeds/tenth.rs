@@ -1,7 +1,10 @@
 //! What a tenth stream of random numbers adds to a plan: `--delete-node`, `--out-of-service-taint`,
 //! and clusters without a cloud controller manager, in which nobody else deletes Nodes.
 
-use super::{draw::Dice, plan::Plan};
+use super::{
+    draw::Dice,
+    plan::{CloudController, Plan},
+};
 
 /// The first seed whose world has what the tenth stream draws.
 pub const FIRST: u64 = 1_803_000_000_000;
@@ -14,5 +17,7 @@ pub(super) fn draw(plan: &mut Plan) {
             plan.flags.push(flag.to_owned());
         }
     }
-    plan.has_cloud_controller = d.chance(0.4);
+    if d.chance(0.6) {
+        plan.cloud_controller = CloudController::Missing;
+    }
 }

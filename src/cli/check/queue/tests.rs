@@ -5,7 +5,10 @@ use super::{
     senders::{Others, Senders},
     *,
 };
-use crate::aws::TargetFacts;
+use crate::{
+    aws::TargetFacts,
+    domain::{Kind, Responses},
+};
 
 const ARN: &str = "arn:aws:sqs:eu-west-1:123456789012:q";
 
@@ -313,12 +316,26 @@ fn a_good_rule_is_enabled_targets_the_queue_and_does_not_transform_events() {
         CAPACITY_BLOCK,
         CAPACITY_BLOCK_TOO,
         "EC2 Instance Launch Successful",
+        "EC2 Instance Rebalance Recommendation",
+        "AWS Health Event",
     ];
-    let covered = |rules: &[RuleFacts]| outcomes(&[coverage("q", ARN, rules)])[0];
+    let by_default = Responses::default();
+    let covered = |rules: &[RuleFacts]| outcomes(&[coverage("q", ARN, rules, &by_default)])[0];
     assert_eq!(covered(&[brings(&all)]), ("rules", Answer::Yes, true));
     assert_eq!(covered(&[brings(&all[..1]), brings(&all[1..])]), ("rules", Answer::Yes, true));
     assert_eq!(covered(&[brings(&all[..3])]), ("rules", Answer::No, false));
+    assert_eq!(covered(&[brings(&all[..8])]), ("rules", Answer::No, false), "no Health");
     assert_eq!(covered(&[brings(&all[1..])]), ("rules", Answer::No, true));
+    let without = |kinds: &[Kind], rules: &[RuleFacts]| {
+        let given = kinds.iter().map(|kind| format!("{}=ignore", kind.as_str()).parse().unwrap());
+        let responses = Responses::new(&given.collect::<Vec<_>>()).unwrap();
+        outcomes(&[coverage("q", ARN, rules, &responses)])[0]
+    };
+    let late = [Kind::Rebalance, Kind::ScheduledChange];
+    assert_eq!(without(&late, &[brings(&all[..7])]), ("rules", Answer::Yes, true), "--on ignores");
+    let hooks = [Kind::TerminateHook, Kind::RootVolume];
+    assert_eq!(without(&hooks, &[brings(&all[1..])]), ("rules", Answer::Yes, true));
+    assert_eq!(without(&hooks[..1], &[brings(&all[1..])]), ("rules", Answer::No, true));
     assert_eq!(covered(&[]), ("rules", Answer::No, true));
     // A rule that is off, has another target or changes the event brings nothing.
     let changed = TargetFacts { transforms: true, ..good.targets[0].clone() };

@@ -111,7 +111,14 @@ impl Actions {
             .range(from..)
             .take_while(|((g, i, _), _)| g == group && i == instance)
             .map(|(_, index)| *index);
-        mine.filter(|index| self.all.get(*index).is_some_and(Action::moves)).collect()
+        mine.collect()
+    }
+
+    /// Those whose end changes the state of the instance.
+    fn moving(&self, group: &str, instance: &str) -> Vec<usize> {
+        let mut open = self.open_of(group, instance);
+        open.retain(|index| self.all.get(*index).is_some_and(Action::moves));
+        open
     }
 
     fn close(&mut self, index: usize, end: ActionEnd) -> Option<&ActionReport> {
@@ -150,6 +157,11 @@ impl State {
         let index = self.actions.all.len();
         let key = (report.group.clone(), report.instance.clone(), report.hook.clone());
         let default_result = hook.default_result;
+        // Only one action of a hook and an instance is open at a time.
+        if let Some(earlier) = self.actions.open.get(&key).copied() {
+            let end = ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() };
+            self.actions.close(earlier, end);
+        }
         self.actions.all.push(Action { report, ends, default_result, ends_in });
         self.actions.open.insert(key.clone(), index);
         self.actions.newest.insert(key, index);
@@ -230,33 +242,32 @@ impl State {
     fn end_action(&mut self, now: Moment, index: usize, verdict: Verdict, by: &str) {
         let open = self.actions.all.get(index).filter(|a| a.report.end.is_none());
         let Some(ends_in) = open.map(|action| action.ends_in) else { return };
-        match ends_in {
-            EndsIn::WarmPool => self.enter_pool(now, index),
-            EndsIn::OutOfPool => self.end_in_pool(now, index),
-            EndsIn::NextState | EndsIn::SameState => {}
-        }
-        let Some(report) = self
-            .actions
-            .close(index, ActionEnd { at: now, verdict, by: by.to_owned() })
-            .filter(|_| ends_in == EndsIn::NextState)
-        else {
-            return;
-        };
+        let closed = self.actions.close(index, ActionEnd { at: now, verdict, by: by.to_owned() });
+        let Some(report) = closed else { return };
         let (group, instance, transition) =
             (report.group.clone(), report.instance.clone(), report.transition);
+        if ends_in != EndsIn::NextState {
+            let is_last = self.waits_aside(&group, &instance).is_none();
+            match ends_in {
+                EndsIn::WarmPool if is_last => self.enter_pool(now, index),
+                EndsIn::OutOfPool if is_last => self.end_in_pool(now, index),
+                _ => {}
+            }
+            return;
+        }
         // Removing a hook completes its open actions: a launch is abandoned, a termination
         // continues.
         let abandoned = verdict.result() == Some(HookResult::Abandon)
             || (verdict == Verdict::Removed && transition == Transition::Launching);
         if abandoned {
-            for other in self.actions.open_of(&group, &instance) {
+            for other in self.actions.moving(&group, &instance) {
                 self.actions.close(
                     other,
                     ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() },
                 );
             }
         }
-        if self.actions.open_of(&group, &instance).is_empty() {
+        if self.actions.moving(&group, &instance).is_empty() {
             self.hooks_through(now, &instance, transition, abandoned);
         }
     }

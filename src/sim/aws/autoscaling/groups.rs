@@ -93,16 +93,17 @@ impl Group {
     fn size(&self) -> usize {
         self.members.values().filter(|(_, state)| state.counts()).count()
     }
-
-    /// The `n` oldest that are in service.
-    pub(in crate::sim::aws) fn oldest(&self, n: usize) -> Vec<String> {
-        let in_service =
-            self.members().into_iter().filter(|m| m.state == LifecycleState::InService);
-        in_service.take(n).map(|m| m.instance).collect()
-    }
 }
 
 impl State {
+    /// The `n` oldest instances of a group that are in service and wait in no hook.
+    pub(in crate::sim::aws) fn oldest(&self, group: &str, n: usize) -> Vec<String> {
+        let members = self.groups.get(group).map(Group::members).unwrap_or_default();
+        let in_service = members.into_iter().filter(|m| m.state == LifecycleState::InService);
+        let free = in_service.filter(|m| self.waits_aside(group, &m.instance).is_none());
+        free.take(n).map(|m| m.instance).collect()
+    }
+
     pub(in crate::sim::aws) fn group_of(&self, instance: &str) -> Option<&Group> {
         self.groups.get(self.instances.get(instance)?.group.as_ref()?)
     }
@@ -174,7 +175,7 @@ impl State {
         let Some(found) = self.groups.get_mut(group) else { return };
         found.spec.desired = desired;
         let surplus = found.size().saturating_sub(desired);
-        for instance in found.oldest(surplus) {
+        for instance in self.oldest(group, surplus) {
             self.terminate_member(now, &instance);
         }
         self.see_to_size(now, group);
@@ -223,6 +224,7 @@ impl State {
             group.is_unhealthy(instance)
                 && !["ReplaceUnhealthy", "Terminate"].into_iter().any(is_suspended)
                 && group.state_of(instance) == Some(LifecycleState::InService)
+                && self.waits_aside(&group.spec.name, instance).is_none()
         });
         if replaced {
             self.terminate_member(now, instance);
