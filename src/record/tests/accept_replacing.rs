@@ -44,14 +44,15 @@ fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
 
 #[test]
 fn an_action_of_an_instance_that_has_ended_is_accepted_with_the_end() {
-    use InstanceState::{Stopped, Terminated};
+    use InstanceState::{Stopped, Stopping, Terminated};
     let after = |end| {
         let over = release_node(&take_on(&node(), &state("e1", 10, end), 11).unwrap(), 31);
         take_on(&over, &hook("e2", 40, "drain", "t1"), 41).unwrap()
     };
     let end = Some(Kind::StateChange);
     assert_eq!(kinds(&after(Terminated)), [end, Some(Kind::TerminateHook)]);
-    assert_eq!(kinds(&after(Stopped)), [Some(Kind::TerminateHook)], "it may have started again");
+    assert_eq!(kinds(&after(Stopped)), [end, Some(Kind::TerminateHook)]);
+    assert_eq!(kinds(&after(Stopping)), [Some(Kind::TerminateHook)], "it may still run");
 }
 
 #[test]

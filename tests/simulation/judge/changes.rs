@@ -32,6 +32,10 @@ impl Judge<'_> {
     /// does not have it.
     fn unnoted(&self, notice: &Notice) -> Option<(Moment, String)> {
         let (change, at) = (notice.event.change.as_ref()?, notice.deleted?);
+        if self.story.is_terminated(&notice.event.instance, at) {
+            // EC2 shows no tags of it any more: nothing shows that it was ours.
+            return None;
+        }
         let node = self.noted_on(&notice.event.instance, at)?;
         let noted = entry(node, change)?;
         let updated = change.updated.or(notice.event.time)?;

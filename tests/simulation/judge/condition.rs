@@ -14,7 +14,7 @@ use sundown::{
 
 use super::{
     Judge, Response,
-    excuses::{SEE_NODES, Scope, WRITE_CONDITIONS},
+    excuses::{SEE_NODES, Scope, WRITE_CONDITIONS, WRITE_NODES},
     is_us,
     nodes::{PLANNED, Write, instance},
     sent::Change,
@@ -156,7 +156,8 @@ impl Judge<'_> {
     }
 
     fn is_late(&self, node: &NodeState, from: Moment, to: Moment) -> bool {
-        let needs: &[super::excuses::Needs] = &[SEE_NODES, WRITE_CONDITIONS];
+        // Another write of the Node that is not answered holds this one up.
+        let needs: &[super::excuses::Needs] = &[SEE_NODES, WRITE_NODES, WRITE_CONDITIONS];
         let scope = Scope::of_leader(needs).about(instance(node), &node.name);
         let was_excused = || self.is_excused(scope, from, from + AT_ONCE);
         to > from + AT_ONCE && (!was_excused() || self.longest_clear(scope, from, to) > WELL_AGAIN)

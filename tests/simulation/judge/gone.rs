@@ -12,7 +12,7 @@ use sundown::{
 };
 
 use super::{
-    Judge,
+    Judge, Response,
     excuses::{EC2, Needs, SEE_NODES, Scope, WRITE_NODES},
     is_us,
     nodes::{instance, is_claimed_twice, record, taint},
@@ -96,7 +96,7 @@ impl Judge<'_> {
             let scope = Scope::of_leader(needs).about(instance(node), &node.name);
             is_due
                 && self.not_gone(node, DELETE, ended).is_none()
-                && ends_instance(node)
+                && self.ends_instance(node)
                 && !is_claimed_twice(&self.writes, &node.name, ended, ended)
                 && taint(node).is_some()
                 && node.unschedulable
@@ -104,6 +104,18 @@ impl Judge<'_> {
         });
         let text = |node: &NodeState| format!("{}: it was to be deleted", node.name);
         stays.map(|(_, node)| (ended, text(node))).collect()
+    }
+
+    /// All interruptions of its record end the instance, its pods were drained, and none moves it
+    /// into a warm pool.
+    fn ends_instance(&self, node: &NodeState) -> bool {
+        let all = record(node).and_then(|record| record["interruptions"].as_array().cloned());
+        let Some(all) = all.filter(|all| !all.is_empty()) else { return false };
+        let ends = |i: &serde_json::Value| {
+            i["kind"].as_str().is_some_and(|kind| ENDING.contains(&kind))
+                && i["warm_pool"].is_null()
+        };
+        all.iter().all(ends) && self.evidence.terms.strongest(&all) == Response::Drain
     }
 }
 
@@ -113,13 +125,4 @@ pub fn is_out_of_service(node: &NodeState) -> bool {
 
 fn is_drained(node: &NodeState) -> bool {
     record(node).is_some_and(|record| !record["released"].is_null())
-}
-
-/// All interruptions of its record end the instance, and none moves it into a warm pool.
-fn ends_instance(node: &NodeState) -> bool {
-    let all = record(node).and_then(|record| record["interruptions"].as_array().cloned());
-    let ends = |i: &serde_json::Value| {
-        i["kind"].as_str().is_some_and(|kind| ENDING.contains(&kind)) && i["warm_pool"].is_null()
-    };
-    all.is_some_and(|all| !all.is_empty() && all.iter().all(ends))
 }

@@ -56,7 +56,10 @@ impl Judge<'_> {
     fn is_kept(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let Some((group, hook)) = &event.hook else {
-            return !self.is_meant(notice) || self.is_settled(notice, at);
+            // Of a terminated instance EC2 shows no tags any more.
+            let is_late_change = event.kind == Kind::ScheduledChange
+                && self.story.is_terminated(&event.instance, at);
+            return !self.is_meant(notice) || is_late_change || self.is_settled(notice, at);
         };
         // A launch hook asks for no change of a node, but for its completion.
         let terms = &self.evidence.terms;

@@ -120,7 +120,11 @@ impl Judge<'_> {
     /// The record of this Node held a recommendation then, and nothing else.
     pub(super) fn was_recommended(&self, node: &str, at: Moment) -> bool {
         let Some(page) = self.story.page(node, at) else { return false };
-        !page.recorded.is_empty() && page.recorded.iter().all(|one| one.kind == "rebalance")
+        let mut recorded = page.recorded.iter();
+        // A change that was canceled stays in the record.
+        let is_over = |kind: &str| kind == "scheduled-change" && self.was_canceled(node, at);
+        !page.recorded.is_empty()
+            && recorded.all(|one| one.kind == "rebalance" || is_over(&one.kind))
     }
 
     /// A scheduled change of this Node's instance was announced by then.

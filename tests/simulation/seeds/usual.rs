@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    eleventh,
     once_failed::ONCE_FAILED,
     plan::Plan,
     play_seed, replay,
@@ -23,6 +24,8 @@ const USUAL: u64 = 40;
 const SECOND: Range<u64> = second::FIRST + 1..second::FIRST + 61;
 /// And these: with what the third stream draws.
 const THIRD: Range<u64> = third::FIRST + 1..third::FIRST + 41;
+/// And these: with what all streams draw.
+const ALL: Range<u64> = eleventh::FIRST + 1..eleventh::FIRST + 41;
 
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -62,9 +65,11 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
     if only_from.is_none() {
         write!(what, ", from {} to {}", SECOND.start, SECOND.end - 1).unwrap();
         write!(what, ", from {} to {}", THIRD.start, THIRD.end - 1).unwrap();
+        write!(what, ", from {} to {}", ALL.start, ALL.end - 1).unwrap();
         write!(what, ", {} that once failed", ONCE_FAILED.len()).unwrap();
         seeds.extend(SECOND);
         seeds.extend(THIRD);
+        seeds.extend(ALL);
     }
     // Played apart: much is broken in these worlds, so their number would change how much of each
     // promise is judged.
