@@ -1,6 +1,6 @@
 //! The end of a drain: completes its open lifecycle actions, then writes the end into the record.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -13,12 +13,15 @@ use super::{
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
-    domain::{HookResult, InterruptionFacts, LifecycleAction, Moment, Node},
+    domain::{HookResult, InterruptionFacts, LifecycleAction, Moment, Node, seconds},
     fleet::{ActionEnd, Completion, DrainEvent, Input},
     lifecycle::EndedDrainFacts,
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
 };
+
+/// How long to wait before a completion is ordered again whose order was lost.
+const ORDER_AGAIN: Duration = seconds(1);
 
 /// A running completion. It reads the Node again before it writes.
 struct Release {
@@ -114,49 +117,44 @@ impl Release {
             actions.into_iter().filter(|o| self.done.actions.insert(o.clone())).collect();
         let completions =
             actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
-        let results = futures::future::join_all(completions).await;
-        let closed = actions
-            .iter()
-            .zip(&results)
-            .filter(|(_, result)| result.is_some())
-            .map(|(action, _)| action.clone())
-            .collect();
+        let ends = futures::future::join_all(completions).await;
         self.term.send(Input::ActionsClosed {
             node: self.end.drain.node.name.clone(),
             uid: self.end.drain.node.uid.clone(),
-            actions: closed,
+            actions: actions.clone(),
         });
-        for (action, result) in actions.iter().zip(results) {
-            if let Some(end) = result {
-                self.done.is_abandoned |= end == ActionEnd::Completed(HookResult::Abandon);
-                self.term.report(
-                    &self.end.drain.node.name,
-                    DrainEvent::ActionEnded(action.clone(), end),
-                );
-            }
+        for (action, end) in actions.iter().zip(ends) {
+            self.done.is_abandoned |= end == ActionEnd::Completed(HookResult::Abandon);
+            let event = DrainEvent::ActionEnded(action.clone(), end);
+            self.term.report(&self.end.drain.node.name, event);
         }
     }
 
-    /// Completes one action. `None`: the term ended. `unconfirmed`: asks first whether its hook is
-    /// ours.
-    async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> Option<ActionEnd> {
+    /// Completes one action. Returns only when that is over: the end is written into the record
+    /// after that, and a record with an end is not completed by the next leader. `unconfirmed`: asks
+    /// first whether its hook is ours.
+    async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> ActionEnd {
         let hooks = &self.term.actions;
         if unconfirmed && !hook_claims::is_ours(&self.term, action).await {
             hooks.forget(action);
-            return Some(ActionEnd::NotOurs);
+            return ActionEnd::NotOurs;
         }
         let result = OrderedResult::of_termination(self.result_of(action).await);
-        let completion = hooks
-            .complete(action, self.event_of(action), NamedBy::Record, unconfirmed, result)
-            .await?;
-        Some(match completion {
-            HookCompletion::Accepted(result) => ActionEnd::Completed(result),
-            HookCompletion::Gone => ActionEnd::AlreadyClosed,
-            HookCompletion::NotOurs => {
-                hooks.forget(action);
-                ActionEnd::NotOurs
+        let event = self.event_of(action);
+        loop {
+            let completion =
+                hooks.complete(action, event, NamedBy::Record, unconfirmed, result).await;
+            match completion {
+                Some(HookCompletion::Accepted(result)) => return ActionEnd::Completed(result),
+                Some(HookCompletion::Gone) => return ActionEnd::AlreadyClosed,
+                Some(HookCompletion::NotOurs) => {
+                    hooks.forget(action);
+                    return ActionEnd::NotOurs;
+                }
+                // The term has ended, and this task ends at its next await.
+                None => tokio::time::sleep(ORDER_AGAIN).await,
             }
-        })
+        }
     }
 
     /// With which result to complete the action.

@@ -166,11 +166,13 @@ pub async fn completed_by_sundown(stage: &Stage, instance: &str) -> ActionReport
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     let end = action.end.clone().unwrap();
-    assert_eq!(
-        (end.verdict, end.by.as_str()),
-        (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"),
-        "{action:?}"
-    );
+    if (end.verdict, end.by.as_str()) != (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN") {
+        let messages = stage.world.aws.messages();
+        let of_it: Vec<_> = messages.iter().filter(|m| m.body.contains(instance)).collect();
+        let node = stage.get(&node_path(instance)).await;
+        let record = node.map(|node| node["metadata"]["annotations"].clone());
+        panic!("Sundown did not complete {action:?}\nmessages: {of_it:#?}\nits node: {record:?}");
+    }
     let gap = action.longest_gap(end.at);
     assert!(gap < action.heartbeat_timeout, "{gap:?} without a sign of life: {action:?}");
     action
