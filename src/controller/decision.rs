@@ -1,5 +1,5 @@
 //! Decides about one interruption: asks the questions of the triage until it gives a verdict.
-//! `source` says where the interruption comes from, `carry_out` carries the verdict out.
+//! `source` knows who sent the interruption, `carry_out` acts on the verdict.
 
 mod carry_out;
 mod source;

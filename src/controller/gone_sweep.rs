@@ -1,5 +1,5 @@
 //! Looks for drained instances that are gone, and taints or deletes their Nodes
-//! (`--out-of-service-taint`, `--delete-node`). [`crate::record::awaited_end`] decides about which
+//! (`--out-of-service-taint`, `--delete-node`). [`crate::record::awaited_termination`] decides about which
 //! Nodes EC2 is asked, and what follows from its answer.
 
 use std::{
@@ -16,7 +16,7 @@ use crate::{
     cluster::{About, ClusterError, EventNote, EventReason, Problem, Severity},
     domain::{GoneNodes, InstanceFacts, Moment, Node, OUT_OF_SERVICE, seconds},
     observe::GoneNodeStep,
-    record::{AwaitedEnd, EndStep, EndWait, awaited_end},
+    record::{AwaitedTermination, GoneStep, GoneWait, awaited_termination},
 };
 
 /// The pause between two rounds. While no drained instance is awaited, a round costs no call.
@@ -39,8 +39,8 @@ pub(super) async fn run(term: Arc<Term>) {
     loop {
         term.shared.clock.sleep_until(term.shared.clock.now().plus(PAUSE)).await;
         let nodes = term.shared.nodes.all().into_iter().filter(|node| term.manages(node));
-        let awaited: Vec<(Arc<Node>, AwaitedEnd)> = nodes
-            .filter_map(|node| Some((Arc::clone(&node), awaited_end(&node, wanted)?)))
+        let awaited: Vec<(Arc<Node>, AwaitedTermination)> = nodes
+            .filter_map(|node| Some((Arc::clone(&node), awaited_termination(&node, wanted)?)))
             .collect();
         waiting.keep(&awaited);
         let is_left = |node: &Node| !waiting.deleted.contains(&node.uid);
@@ -54,36 +54,36 @@ pub(super) async fn run(term: Arc<Term>) {
         for (node, awaited) in given_up {
             waiting.give_up(&term, &node, &awaited);
         }
-        let looks: Vec<_> = stream::iter(awaited)
-            .map(|(node, awaited)| look_in_time(&term, node, awaited, wanted))
+        let checks: Vec<_> = stream::iter(awaited)
+            .map(|(node, awaited)| check_in_time(&term, node, awaited, wanted))
             .buffer_unordered(MAX_CONCURRENT)
             .collect()
             .await;
-        for (node, awaited, wait) in looks {
+        for (node, awaited, wait) in checks {
             waiting.note(&node, &awaited, wait, now);
         }
     }
 }
 
-async fn look_in_time(
+async fn check_in_time(
     term: &Term,
     node: Arc<Node>,
-    awaited: AwaitedEnd,
+    awaited: AwaitedTermination,
     wanted: GoneNodes,
-) -> (Arc<Node>, AwaitedEnd, Look) {
-    let look = tokio::time::timeout(TIMEOUT, look(term, &node, &awaited, wanted));
-    let wait = look.await.unwrap_or_else(|_| {
+) -> (Arc<Node>, AwaitedTermination, Checked) {
+    let check = tokio::time::timeout(TIMEOUT, check(term, &node, &awaited, wanted));
+    let wait = check.await.unwrap_or_else(|_| {
         debug!(node = %node.name, "No answer in time whether a drained instance is gone.");
-        Look::Waits(EndWait::Unanswered)
+        Checked::Waits(GoneWait::Unanswered)
     });
     (node, awaited, wait)
 }
 
-/// What a look at a Node has shown.
+/// What the check of a Node has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Checked {
     /// The Node stays as it is for now, because of this.
-    Waits(EndWait),
+    Waits(GoneWait),
     /// The API server has accepted the deletion. Finalizers may keep the Node for a while.
     Deleted,
     /// Nothing is left to do.
@@ -91,7 +91,12 @@ enum Look {
 }
 
 /// Asks EC2, and does what follows.
-async fn look(term: &Term, node: &Node, awaited: &AwaitedEnd, wanted: GoneNodes) -> Look {
+async fn check(
+    term: &Term,
+    node: &Node,
+    awaited: &AwaitedTermination,
+    wanted: GoneNodes,
+) -> Checked {
     let asking =
         term.shared.lookups.instances.get_since(&awaited.instance, tokio::time::Instant::now());
     let found = match asking.await {
@@ -104,17 +109,17 @@ async fn look(term: &Term, node: &Node, awaited: &AwaitedEnd, wanted: GoneNodes)
                      deletes no nodes. Allow ec2:DescribeInstances in the role's policy."
                 );
             }
-            return Look::Waits(EndWait::Denied);
+            return Checked::Waits(GoneWait::Denied);
         }
         Err(error) => {
             debug!(node = %node.name, %error, "No answer whether a drained instance is gone.");
-            return Look::Waits(EndWait::Unanswered);
+            return Checked::Waits(GoneWait::Unanswered);
         }
     };
     match next(term, node, awaited, found.as_deref(), wanted) {
-        EndStep::Wait(wait) => Look::Waits(wait),
-        EndStep::Done => Look::Done,
-        EndStep::Taint(_) | EndStep::Delete => {
+        GoneStep::Wait(wait) => Checked::Waits(wait),
+        GoneStep::Done => Checked::Done,
+        GoneStep::Taint(_) | GoneStep::Delete => {
             write(term, node, awaited, found.as_deref(), wanted).await
         }
     }
@@ -123,10 +128,10 @@ async fn look(term: &Term, node: &Node, awaited: &AwaitedEnd, wanted: GoneNodes)
 fn next(
     term: &Term,
     node: &Node,
-    awaited: &AwaitedEnd,
+    awaited: &AwaitedTermination,
     found: Option<&InstanceFacts>,
     wanted: GoneNodes,
-) -> EndStep {
+) -> GoneStep {
     let claims = term.shared.nodes.by_instance(&awaited.instance).len();
     awaited.next(node, found, claims, wanted, term.aws_now())
 }
@@ -135,39 +140,39 @@ fn next(
 async fn write(
     term: &Term,
     node: &Node,
-    awaited: &AwaitedEnd,
+    awaited: &AwaitedTermination,
     found: Option<&InstanceFacts>,
     wanted: GoneNodes,
-) -> Look {
+) -> Checked {
     // The slot first, as in `node_writer`.
     let _slot = term.node_write_slot().await;
     let _lock = term.lock_node(&node.name).await;
     let Some(node) = term.shared.nodes.get(&node.name).filter(|now| now.uid == node.uid) else {
-        return Look::Done;
+        return Checked::Done;
     };
-    if awaited_end(&node, wanted).as_ref() != Some(awaited) || !term.manages(&node) {
-        return Look::Done;
+    if awaited_termination(&node, wanted).as_ref() != Some(awaited) || !term.manages(&node) {
+        return Checked::Done;
     }
     let (answer, what) = match next(term, &node, awaited, found, wanted) {
-        EndStep::Taint(patch) => {
+        GoneStep::Taint(patch) => {
             let answer = term.shared.nodes.patch(&node.name, &patch).await;
             (answer.map(|_| GoneNodeStep::Tainted), "set the out-of-service taint of")
         }
-        EndStep::Delete => {
+        GoneStep::Delete => {
             let answer = term.shared.nodes.delete(&node).await;
             (answer.map(|()| GoneNodeStep::Deleted), "delete")
         }
-        EndStep::Wait(wait) => return Look::Waits(wait),
-        EndStep::Done => return Look::Done,
+        GoneStep::Wait(wait) => return Checked::Waits(wait),
+        GoneStep::Done => return Checked::Done,
     };
     match answer {
         Ok(step) => written(term, &node, awaited, step),
-        Err(error) => Look::Waits(failed(term, &node, &error, what)),
+        Err(error) => Checked::Waits(failed(term, &node, &error, what)),
     }
 }
 
-/// The API server has taken the change: tells it everywhere.
-fn written(term: &Term, node: &Node, awaited: &AwaitedEnd, step: GoneNodeStep) -> Look {
+/// Counts and logs a change that the API server has accepted, and writes an Event about it.
+fn written(term: &Term, node: &Node, awaited: &AwaitedTermination, step: GoneNodeStep) -> Checked {
     term.shared.metrics.gone_node(step);
     let instance = &awaited.instance;
     if step == GoneNodeStep::Deleted {
@@ -177,7 +182,7 @@ fn written(term: &Term, node: &Node, awaited: &AwaitedEnd, step: GoneNodeStep) -
         );
         let message = format!("EC2 has terminated instance {instance}: Sundown deleted the node.");
         note(term, node, Severity::Normal, EventReason::NodeDeleted, message);
-        return Look::Deleted;
+        return Checked::Deleted;
     }
     info!(
         node = %node.name, %instance,
@@ -188,7 +193,7 @@ fn written(term: &Term, node: &Node, awaited: &AwaitedEnd, step: GoneNodeStep) -
          Kubernetes deletes the pods that are left and detaches their volumes."
     );
     note(term, node, Severity::Normal, EventReason::OutOfServiceTaintSet, message);
-    Look::Done
+    Checked::Done
 }
 
 fn note(term: &Term, node: &Node, severity: Severity, reason: EventReason, message: String) {
@@ -196,10 +201,10 @@ fn note(term: &Term, node: &Node, severity: Severity, reason: EventReason, messa
 }
 
 /// The API server has not taken the change.
-fn failed(term: &Term, node: &Node, error: &ClusterError, what: &'static str) -> EndWait {
+fn failed(term: &Term, node: &Node, error: &ClusterError, what: &'static str) -> GoneWait {
     if !matches!(error.problem, Problem::Forbidden | Problem::NotAdmitted) {
         debug!(node = %node.name, %error, what, "Trying again in the next round.");
-        return EndWait::NotChanged;
+        return GoneWait::NotChanged;
     }
     term.shared.metrics.gone_node(GoneNodeStep::Denied);
     if term.is_first_report(what) {
@@ -210,7 +215,7 @@ fn failed(term: &Term, node: &Node, error: &ClusterError, what: &'static str) ->
              --delete-node and --out-of-service-taint."
         );
     }
-    EndWait::NotAllowed
+    GoneWait::NotAllowed
 }
 
 /// The Nodes that wait for the end of their instances, for the log.
@@ -225,26 +230,26 @@ struct Waiting {
 #[derive(Debug)]
 struct Wait {
     began: Moment,
-    why: EndWait,
+    why: GoneWait,
     is_logged: bool,
     is_given_up: bool,
 }
 
 impl Waiting {
-    fn keep(&mut self, awaited: &[(Arc<Node>, AwaitedEnd)]) {
+    fn keep(&mut self, awaited: &[(Arc<Node>, AwaitedTermination)]) {
         let uids: BTreeSet<&str> = awaited.iter().map(|(node, _)| node.uid.as_str()).collect();
         self.waits.retain(|uid, _| uids.contains(uid.as_str()));
         self.deleted.retain(|uid| uids.contains(uid.as_str()));
     }
 
-    fn note(&mut self, node: &Node, awaited: &AwaitedEnd, look: Look, now: Moment) {
-        let why = match look {
-            Look::Waits(why) => why,
-            Look::Done => {
+    fn note(&mut self, node: &Node, awaited: &AwaitedTermination, check: Checked, now: Moment) {
+        let why = match check {
+            Checked::Waits(why) => why,
+            Checked::Done => {
                 self.waits.remove(&node.uid);
                 return;
             }
-            Look::Deleted => {
+            Checked::Deleted => {
                 self.waits.remove(&node.uid);
                 self.deleted.insert(node.uid.clone());
                 return;
@@ -262,7 +267,7 @@ impl Waiting {
         }
     }
 
-    fn give_up(&mut self, term: &Term, node: &Node, awaited: &AwaitedEnd) {
+    fn give_up(&mut self, term: &Term, node: &Node, awaited: &AwaitedTermination) {
         if let Some(wait) = self.waits.get_mut(&node.uid).filter(|wait| !wait.is_given_up) {
             wait.is_given_up = true;
             warn!(

@@ -34,7 +34,7 @@ pub(super) async fn run(term: Arc<Term>) {
         return report::never_put_back(&term);
     };
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
-    // Without a call there is nothing to spread.
+    // Without `--on impaired` most rounds make no call, so their times need no random part.
     let fraction = || if config.is_some() { random.fraction() } else { 0.0 };
     let mut rounds = Rounds::new(clock.now(), interval, fraction());
     let mut sweep = ImpairedSweep {
@@ -55,7 +55,7 @@ pub(super) async fn run(term: Arc<Term>) {
         if rounds.ended(clock.now(), result, fraction()) {
             warn!(
                 "EC2 has not answered three times in a row which status checks fail: meanwhile no \
-                 drain of a sick instance begins, and no node of one is put back. The log says why \
+                 drain of a sick instance begins, and no node of one is restored. The log says why \
                  at level debug."
             );
         }
@@ -70,7 +70,7 @@ struct ImpairedSweep {
     history: NodeHistory,
     checks: FailingChecks,
     to_ask: SuspectsToAsk,
-    /// Whose step after a drain it is.
+    /// Which nodes get their step after a drain in this round, if there are too many for one round.
     step_order: RoundRobin<NodeName>,
     /// The drains that this leader has begun within an hour.
     begun: LastHour,
@@ -86,7 +86,7 @@ struct ImpairedSweep {
 /// Since when a status check of an instance has been failing. `None`: EC2 did not answer.
 type Failing<'a> = Option<&'a BTreeMap<InstanceId, Moment>>;
 
-/// All Nodes at one moment, with what the index says about itself.
+/// All Nodes at one moment, and the state of the index.
 struct Snapshot {
     now: Moment,
     nodes: Vec<ScannedNode>,
@@ -123,13 +123,13 @@ impl Snapshot {
 }
 
 fn scan(term: &Term, node: Arc<Node>) -> ScannedNode {
-    let mark = record::impaired_mark(&node).map(|mark| {
-        let at = term.skew().to_ours(mark.at);
-        crate::domain::ImpairedMark { at, ..mark }
+    let last_sickness = record::last_sickness(&node).map(|last| {
+        let at = term.skew().to_ours(last.at);
+        crate::domain::LastSickness { at, ..last }
     });
     ScannedNode {
         status: record::impaired_status(&node),
-        mark,
+        last_sickness,
         is_managed: term.manages(&node),
         node,
     }
@@ -161,7 +161,8 @@ impl ImpairedSweep {
         let scene = snapshot.scene(failing);
         let mut waiting = report::Waiting::new();
         let blocked = block_reason(&scene);
-        // First, while the answer of EC2 is new: what Auto Scaling is told cannot be taken back.
+        // This comes first, because the answer of EC2 must be recent: a report to Auto Scaling
+        // cannot be undone.
         self.follow(&scene, blocked, &mut waiting).await;
         if let Some(config) = self.config {
             let found = suspects(&scene, &self.history, config.after);
@@ -232,7 +233,7 @@ impl ImpairedSweep {
                     why
                 }
                 Decision::Wait(why) => why,
-                Decision::NotOurs => {
+                Decision::LeaveAlone => {
                     self.to_ask.note_not_ours(self.term.shared.clock.now(), suspect.instance);
                     continue;
                 }
@@ -264,7 +265,7 @@ impl ImpairedSweep {
         });
         let (due, later) =
             self.step_order.next(due.collect(), MAX_ASKED, |(node, ..)| node.name.clone());
-        let later = later.into_iter().filter(|(.., step)| *step != Step::PutBack);
+        let later = later.into_iter().filter(|(.., step)| *step != Step::Restore);
         let names = later.map(|(node, ..)| node.name.clone()).collect();
         report::still_waiting(waiting, &self.waiting, Phase::AfterDrain, names);
         let views = ask::all(&self.term, due, |(_, instance, _)| instance.clone()).await;
@@ -272,7 +273,7 @@ impl ImpairedSweep {
             if let AwsView::Answered(member) = &view
                 && member.is_unhealthy
                 && member.group_replaces_unhealthy
-                && matches!(due, Step::SetUnhealthy | Step::PutBack)
+                && matches!(due, Step::SetUnhealthy | Step::Restore)
             {
                 // An earlier leader has reported it, or somebody else. From now on it is to be
                 // replaced within an hour.
@@ -286,7 +287,7 @@ impl ImpairedSweep {
                 self.reported_unhealthy.remove(&instance);
             }
             let waits = match next_step(due, &view) {
-                Some(Step::PutBack) => {
+                Some(Step::Restore) => {
                     self.reported_unhealthy.remove(&instance);
                     self.put_back(&node).await;
                     None

@@ -160,7 +160,7 @@ pub(super) fn report_only(term: &Term, interruption: &Interruption, node: Option
 pub(super) fn report_no_node(term: &Term, interruption: &Interruption) {
     let Cause::ScheduledChange(notice) = &interruption.cause else { return };
     let key = format!("{} {} no node", interruption.instance, notice.event_arn);
-    if notice.withdraws() || !term.is_first_report(&key) {
+    if notice.closes_change() || !term.is_first_report(&key) {
         return;
     }
     let (instance, code) = (&interruption.instance, &notice.code);

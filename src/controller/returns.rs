@@ -244,7 +244,7 @@ fn report_missing(
 /// What is known of a machine that has booted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Boot {
-    /// It is back. `launched`: when EC2 last started its instance, if it says so.
+    /// It is back. `launched`: when EC2 last started its instance, if it reports that.
     Back { launched: Option<Moment> },
     /// The first condition that does not hold yet.
     Missing(MissingOfBoot),

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::ask::Asking;
+use self::ask::SweepCalls;
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
     domain::{HookKey, HookName, Interruption, Transition, seconds},
@@ -50,7 +50,7 @@ pub(super) async fn run(term: Arc<Term>) {
     let (unanswered, mut received) = mpsc::unbounded_channel();
     let checks = Checks::new(Arc::clone(&term), unanswered);
     let mut sweep = Sweep::new(clock.now(), interval, random.fraction());
-    let mut asking = Asking::default();
+    let mut asking = SweepCalls::default();
     loop {
         tokio::select! {
             Some(candidate) = received.recv() => {
@@ -87,7 +87,7 @@ fn is_swept(term: &Term, state: WaitState, transition: Transition) -> bool {
 }
 
 /// Asks Auto Scaling once which instances wait, and takes in the answer.
-async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, asking: &mut Asking) {
+async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, asking: &mut SweepCalls) {
     let (clock, random) = (term.shared.clock, &term.shared.random);
     sweep.round_begins(clock.now());
     let round = asking.ask(term, cluster).await;

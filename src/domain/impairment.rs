@@ -42,8 +42,8 @@ pub struct Impairment {
 }
 
 impl Impairment {
-    /// The interruption that it is. The event ID depends only on what has been seen, so another
-    /// leader that sees the same finds a repeat.
+    /// The interruption for this sick instance. The event ID has only the symptom and its start. If
+    /// another leader accepts the same sickness, the interruption is therefore a repeat.
     #[must_use]
     pub fn of(self, instance: InstanceId) -> Interruption {
         Interruption {
@@ -55,15 +55,15 @@ impl Impairment {
     }
 }
 
-/// What the annotation `sundown.dev/impaired` keeps of the last time that a Node was taken on as
-/// impaired. It stays when another record replaces that of the sick instance.
+/// The annotation `sundown.dev/impaired`: when Sundown last accepted the Node's instance as sick.
+/// It stays when another record replaces the record of the sick instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImpairedMark {
+pub struct LastSickness {
     /// The instance that was sick.
     pub instance: InstanceId,
     /// Its Auto Scaling group.
     pub group: GroupName,
-    /// When Sundown took it on, by AWS's clock.
+    /// When Sundown accepted it, by AWS's clock.
     pub at: Moment,
 }
 
@@ -73,9 +73,9 @@ pub enum ImpairedStatus {
     /// No record holds the Node.
     Free,
     /// The record is open and only marks the Node with a taint (`prefer`): its pods stay.
-    Marked,
-    /// The record is open, and holds nothing else but recommendations: the node is being drained as
-    /// impaired.
+    OnlyTainted,
+    /// The record is open because the instance is sick. Its other interruptions are only
+    /// recommendations and canceled scheduled changes. The node is being drained.
     Draining,
     /// The same, and the drain has ended: no pod is left that can be evicted, and the node waits for
     /// its replacement.

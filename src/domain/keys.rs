@@ -6,7 +6,7 @@ pub const RECORD: &str = "sundown.dev/record";
 pub const PLANNED: &str = "sundown.dev/planned";
 /// Condition of a Node: AWS has announced a scheduled change (KEP-5683).
 pub const MAINTENANCE_PLANNED: &str = "MaintenancePlanned";
-/// Annotation of a Node: when Sundown last took it on as impaired (`record/`).
+/// Annotation of a Node: when Sundown last accepted its instance as sick (`record/`).
 pub const IMPAIRED: &str = "sundown.dev/impaired";
 /// Annotation of a Node: `"true"` = never touch this node.
 pub const IGNORE: &str = "sundown.dev/ignore";

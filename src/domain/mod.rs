@@ -45,7 +45,7 @@ pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
     Transition, is_retained,
 };
-pub use impairment::{ImpairedMark, ImpairedStatus, Impairment, KindThen, Symptom};
+pub use impairment::{ImpairedStatus, Impairment, KindThen, LastSickness, Symptom};
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use instance_status::{FailedCheck, InstanceStatus, ScheduledEvent, StatusCheck};
 pub use interruption::{

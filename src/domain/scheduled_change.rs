@@ -48,7 +48,7 @@ pub enum ChangeAction {
     /// The node is drained as soon as possible: the hardware is degraded.
     Soon,
     /// The change is only reported: the instance keeps running, or Sundown does not know the code.
-    /// (`INFORMATIONAL` is not part of the code: see [`HealthNotice::withdraws`].)
+    /// (`INFORMATIONAL` is not part of the code: see [`HealthNotice::closes_change`].)
     Report,
 }
 
@@ -133,8 +133,9 @@ pub struct ChangeSchedule {
 }
 
 impl ChangeSchedule {
-    /// When the drain before this start begins: in the last window that begins before the lead. A
-    /// window that is over at `now` does not count: then the drain begins at the lead.
+    /// When the drain before this start begins: when the last window opens that opens more than
+    /// `lead` before the start. Without a window, or if that window is over at `now`: `lead` before
+    /// the start.
     #[must_use]
     pub fn begins_at(&self, starts: Moment, now: Moment) -> Moment {
         let latest = starts.minus(self.lead);
@@ -160,7 +161,7 @@ impl HealthNotice {
     /// After this message no drain is needed: the change is canceled or over, or AWS asks for
     /// nothing any longer.
     #[must_use]
-    pub fn withdraws(&self) -> bool {
+    pub fn closes_change(&self) -> bool {
         self.is_informational || self.status == ChangeStatus::Closed
     }
 
@@ -188,12 +189,13 @@ impl HealthNotice {
         }
     }
 
-    /// The ID that stands for what EC2 shows now: another one after the event was moved or is over.
+    /// The event ID of what EC2 shows now. It differs once EC2 has moved or ended the event, so
+    /// that Sundown handles the event again.
     #[must_use]
     pub fn ec2_event_id(&self) -> String {
         let id = &self.event_arn;
         match self.starts {
-            _ if self.withdraws() => format!("{id}@over"),
+            _ if self.closes_change() => format!("{id}@over"),
             Some(starts) => format!("{id}@{starts:.0}"),
             None => id.clone(),
         }
@@ -313,7 +315,7 @@ mod tests {
             not_before: Some(starts),
             not_after: None,
         };
-        for (code, description, action, withdraws) in [
+        for (code, description, action, closes_change) in [
             ("instance-retirement", "degraded hardware", ChangeAction::BeforeStart, false),
             ("instance-stop", "[Completed] done", ChangeAction::BeforeStart, true),
             ("system-reboot", "[Canceled] scheduled reboot", ChangeAction::BeforeStart, true),
@@ -324,7 +326,11 @@ mod tests {
             ("instance-reboot", "for network maintenance", ChangeAction::BeforeStart, false),
         ] {
             let notice = HealthNotice::of_ec2(&event(code, description));
-            assert_eq!((notice.action(), notice.withdraws()), (action, withdraws), "{description}");
+            assert_eq!(
+                (notice.action(), notice.closes_change()),
+                (action, closes_change),
+                "{description}"
+            );
             assert!(is_ec2_event_id(&notice.event_arn) && notice.starts == Some(starts));
         }
         let id = |description| HealthNotice::of_ec2(&event("instance-stop", description));
@@ -334,14 +340,14 @@ mod tests {
 
     #[test]
     fn a_message_withdraws_a_change_if_it_is_closed_or_asks_for_nothing_any_longer() {
-        for (status, is_informational, withdraws) in [
+        for (status, is_informational, closes_change) in [
             (ChangeStatus::Upcoming, false, false),
             (ChangeStatus::Open, false, false),
             (ChangeStatus::Closed, false, true),
             (ChangeStatus::Upcoming, true, true),
         ] {
             let notice = HealthNotice { status, is_informational, ..HealthNotice::default() };
-            assert_eq!(notice.withdraws(), withdraws, "{notice:?}");
+            assert_eq!(notice.closes_change(), closes_change, "{notice:?}");
         }
     }
 }

@@ -142,7 +142,7 @@ pub enum Input {
         /// The event IDs of the record's interruptions, none of which holds any longer.
         events: BTreeSet<String>,
     },
-    /// The instance of a Node that was taken on as impaired is healthy again.
+    /// The instance of a Node that was accepted as sick is healthy again.
     Recovered(Arc<Node>),
     /// EC2 reports that an instance stops, or that it has stopped.
     InstanceEnds {

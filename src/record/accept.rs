@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus,
     before::{before_damaged, before_of, before_us, record_cordons, seen_before},
-    impaired::{is_for_sickness, mark_of},
+    impaired::{annotation_of, is_for_sickness},
     life::remove_release_order,
     new_entry::NewEntry,
     patch::NodePatch,
@@ -104,12 +104,14 @@ pub enum Accept {
 ///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
 ///   later one of a hook that it names. The new record keeps the state before Sundown.
 /// - If the record is released and only shows that the instance went into a warm pool, every
-///   interruption replaces it that cordons the Node for more than a while: no recommendation, and
-///   not the stop in the pool. The new record keeps the state before Sundown and the pool.
-/// - If the released record is there only because the instance was sick, an interruption that ends
-///   the machine within an hour and cordons the Node replaces it, too: pods may be left, and now
-///   they have a deadline. Until then the Node waits for the replacement of its instance, or for
-///   its health.
+///   interruption that cordons the Node replaces it. Exceptions: a rebalance recommendation, whose
+///   end would uncordon the Node while the instance is still in the pool, and the state changes
+///   `stopping` and `stopped`, because an instance stops in its pool. The new record keeps the
+///   state before Sundown and the pool.
+/// - If the record is released and was written only because the instance is sick, an interruption
+///   replaces it, too, if it cordons the Node and ends the machine within an hour: pods may be
+///   left, and now they have a deadline. Without such an interruption, the Node waits until its
+///   instance is replaced or is healthy again.
 /// - If the record is released, and `sundown.dev/keep-cordoned` alone holds the restore, every
 ///   interruption that it does not name replaces it.
 /// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
@@ -128,7 +130,8 @@ pub fn accept(
     if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
         return Accept::OtherInstance;
     }
-    // A change that waits may have the event of an earlier drain: after a boot.
+    // After a boot, a change that waits again has the event ID that the record of the earlier drain
+    // already names. So the annotation decides here, not the record.
     let is_change = interruption.kind() == Kind::ScheduledChange;
     let planned = Planned::of(node, &interruption.instance).filter(|_| is_change);
     let boot = node.boot_id.as_deref();
@@ -139,7 +142,8 @@ pub fn accept(
     }
     let new = NewEntry::new(interruption, now, options);
     let found = status(node, Some(&interruption.instance));
-    // Without a boot since, the instance of an earlier drain still goes, also if its record is lost.
+    // Unless the record is void, the instance of an earlier drain may still be about to end, even
+    // if its record is lost. So the patch must not weaken the effect of the taint.
     let may_go = !matches!(found, RecordStatus::Void { .. });
     let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
@@ -201,8 +205,8 @@ pub fn accept(
     if let Some(planned) = planned {
         patch.annotate(PLANNED, Some(planned.write()));
     }
-    if let Some(mark) = mark_of(interruption, now) {
-        patch.annotate(IMPAIRED, Some(mark));
+    if let Some(last_sickness) = annotation_of(interruption, now) {
+        patch.annotate(IMPAIRED, Some(last_sickness));
     }
     if !joins {
         remove_release_order(node, &mut patch);

@@ -1,7 +1,7 @@
 //! The Node of an instance that is gone: when it gets the out-of-service taint, and when Sundown
 //! deletes it (`--out-of-service-taint`, `--delete-node`).
 //!
-//! EC2 is asked only about Nodes in the last row of this table ([`awaited_end`]):
+//! EC2 is asked only about Nodes in the last row of this table ([`awaited_termination`]):
 //!
 //! | the Node | is |
 //! | --- | --- |
@@ -10,20 +10,20 @@
 //! | an interruption of the record moves the instance into a warm pool, stops or hibernates it, or replaces its root volume; or this version cannot read it | left alone: the instance may come back |
 //! | no interruption of the record terminates the instance (only a rebalance recommendation, a scheduled change or a sickness) | left alone |
 //! | has all that the flags ask for | left alone |
-//! | anything else | asked about, until an hour after the end of its drain ([`AwaitedEnd::is_given_up`]) |
+//! | anything else | asked about, until an hour after the end of its drain ([`AwaitedTermination::is_given_up`]) |
 //!
-//! What follows from the answer ([`AwaitedEnd::next`]), the first row that applies:
+//! What follows from the answer ([`AwaitedTermination::next`]), the first row that applies:
 //!
 //! | EC2 | the Node | next |
 //! | --- | --- | --- |
-//! | shows a state other than `terminated` | | [`EndStep::Wait`] |
-//! | does not know the instance | | [`EndStep::Wait`]: a wrong region or account would look like this, and EC2 shows a terminated instance for as long as Sundown asks |
-//! | `terminated` | is not the only Node that claims the instance | [`EndStep::Wait`]: its machine may be another one, and still write to its volumes |
-//! | `terminated` | is Ready | [`EndStep::Wait`]: another machine may have taken over its name |
-//! | `terminated` | lacks the taint, and it is asked for | [`EndStep::Taint`] |
-//! | the same | is to be deleted, and has had the taint for less than a minute | [`EndStep::Wait`]: Kubernetes deletes its pods and detaches its volumes first |
-//! | the same | is to be deleted | [`EndStep::Delete`] |
-//! | the same | | [`EndStep::Done`] |
+//! | shows a state other than `terminated` | | [`GoneStep::Wait`] |
+//! | does not know the instance | | [`GoneStep::Wait`]: a wrong region or account would look like this, and EC2 shows a terminated instance for as long as Sundown asks |
+//! | `terminated` | is not the only Node that claims the instance | [`GoneStep::Wait`]: its machine may be another one, and still write to its volumes |
+//! | `terminated` | is Ready | [`GoneStep::Wait`]: another machine may have taken over its name |
+//! | `terminated` | lacks the taint, and it is asked for | [`GoneStep::Taint`] |
+//! | the same | is to be deleted, and has had the taint for less than a minute | [`GoneStep::Wait`]: Kubernetes deletes its pods and detaches its volumes first |
+//! | the same | is to be deleted | [`GoneStep::Delete`] |
+//! | the same | | [`GoneStep::Done`] |
 //!
 //! All times are by AWS's clock. EC2 never starts a terminated instance again. An instance that is
 //! only stopped, or that rebooted, is never `terminated`, so no reboot leads here.
@@ -48,7 +48,7 @@ const TAINTED_BEFORE_DELETE: Duration = seconds(60);
 
 /// A Node whose drain has ended, and whose instance ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AwaitedEnd {
+pub struct AwaitedTermination {
     /// The instance of the Node.
     pub instance: InstanceId,
     /// When the drain ended.
@@ -57,9 +57,9 @@ pub struct AwaitedEnd {
 
 /// What to do with the Node now.
 #[derive(Debug, Clone, PartialEq)]
-pub enum EndStep {
+pub enum GoneStep {
     /// Ask again later.
-    Wait(EndWait),
+    Wait(GoneWait),
     /// Send this merge patch, which adds the taint.
     Taint(Value),
     /// Delete the Node, with its UID as the precondition.
@@ -70,7 +70,7 @@ pub enum EndStep {
 
 /// Why the Node stays as it is for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndWait {
+pub enum GoneWait {
     /// EC2 did not answer.
     Unanswered,
     /// The role may not call `ec2:DescribeInstances`.
@@ -91,7 +91,7 @@ pub enum EndWait {
     Tainted,
 }
 
-impl fmt::Display for EndWait {
+impl fmt::Display for GoneWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unanswered => f.write_str("EC2 does not answer whether the instance is gone"),
@@ -110,9 +110,9 @@ impl fmt::Display for EndWait {
     }
 }
 
-/// Whether EC2 must be asked about the instance of `node`: the first table. `None`: no.
+/// The instance of `node`, if Sundown must ask EC2 about it (first table). `None`: it need not.
 #[must_use]
-pub fn awaited_end(node: &Node, wanted: GoneNodes) -> Option<AwaitedEnd> {
+pub fn awaited_termination(node: &Node, wanted: GoneNodes) -> Option<AwaitedTermination> {
     let is_left = wanted.delete || (wanted.taint && out_of_service(node).is_none());
     if !is_left {
         return None;
@@ -123,7 +123,7 @@ pub fn awaited_end(node: &Node, wanted: GoneNodes) -> Option<AwaitedEnd> {
     let since = record.released.as_ref()?.at;
     let is_drained = node.instance.is_some() && record.response().evicts();
     let awaits = is_drained && ends_instance(&record);
-    awaits.then(|| AwaitedEnd { instance: record.instance.clone(), since })
+    awaits.then(|| AwaitedTermination { instance: record.instance.clone(), since })
 }
 
 /// An interruption of the record terminates the instance, and after none of them it may come back.
@@ -139,12 +139,12 @@ fn ends_instance(record: &Record) -> bool {
 /// What an interruption does to its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InstanceEnd {
-    /// The instance ends.
+    /// EC2 terminates the instance: it cannot start again.
     Terminated,
     /// It stops, or goes into a warm pool, or gets a new root volume.
     MayComeBack,
     /// Nothing by itself: another interruption shows how the instance ends.
-    Open,
+    NotKnown,
 }
 
 fn end_of(known: &KnownEntry) -> InstanceEnd {
@@ -166,12 +166,12 @@ fn end_of(known: &KnownEntry) -> InstanceEnd {
         | Kind::LaunchSuccessful
         | Kind::Rebalance
         | Kind::ScheduledChange
-        | Kind::Impaired => InstanceEnd::Open,
+        | Kind::Impaired => InstanceEnd::NotKnown,
     }
 }
 
-impl AwaitedEnd {
-    /// The drain ended so long ago that Sundown no longer waits for the end of the instance.
+impl AwaitedTermination {
+    /// Sundown no longer waits for the end of the instance: the drain ended [`GIVE_UP_AFTER`] ago.
     #[must_use]
     pub fn is_given_up(&self, now: Moment) -> bool {
         now >= self.since.plus(GIVE_UP_AFTER)
@@ -187,17 +187,17 @@ impl AwaitedEnd {
         claims: usize,
         wanted: GoneNodes,
         now: Moment,
-    ) -> EndStep {
+    ) -> GoneStep {
         match found.map(|found| found.state) {
             Some(InstanceState::Terminated) if claims > 1 => {
-                return EndStep::Wait(EndWait::SeveralNodes);
+                return GoneStep::Wait(GoneWait::SeveralNodes);
             }
             Some(InstanceState::Terminated) if node.ready == Ready::True => {
-                return EndStep::Wait(EndWait::Ready);
+                return GoneStep::Wait(GoneWait::Ready);
             }
             Some(InstanceState::Terminated) => {}
-            Some(state) => return EndStep::Wait(EndWait::State(state)),
-            None => return EndStep::Wait(EndWait::NotKnown),
+            Some(state) => return GoneStep::Wait(GoneWait::State(state)),
+            None => return GoneStep::Wait(GoneWait::NotKnown),
         }
         let taint = out_of_service(node);
         if wanted.taint && taint.is_none() {
@@ -208,20 +208,20 @@ impl AwaitedEnd {
                 effect: "NoExecute".to_owned(),
                 time_added: Some(format!("{now:.0}")),
             });
-            return EndStep::Taint(patch.body());
+            return GoneStep::Taint(patch.body());
         }
         if !wanted.delete {
-            return EndStep::Done;
+            return GoneStep::Done;
         }
         let added = taint.and_then(|taint| taint.time_added.as_ref()?.parse::<Moment>().ok());
         if added.is_some_and(|added| now < added.plus(TAINTED_BEFORE_DELETE) && added <= now) {
-            return EndStep::Wait(EndWait::Tainted);
+            return GoneStep::Wait(GoneWait::Tainted);
         }
-        EndStep::Delete
+        GoneStep::Delete
     }
 }
 
-/// The taint that Kubernetes knows a machine by that is out of service.
+/// The taint `node.kubernetes.io/out-of-service` of this Node. `None` if it does not have it.
 fn out_of_service(node: &Node) -> Option<&Taint> {
     node.taints.iter().find(|taint| taint.key == OUT_OF_SERVICE)
 }

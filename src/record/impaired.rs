@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::{Planned, Record, RecordStatus, schema::KnownEntry, status};
 use crate::domain::{
-    Cause, GroupName, IMPAIRED, ImpairedMark, ImpairedStatus, Interruption, Kind, Moment, Node,
+    Cause, GroupName, IMPAIRED, ImpairedStatus, Interruption, Kind, LastSickness, Moment, Node,
 };
 
 const VERSION: u64 = 1;
@@ -36,7 +36,7 @@ struct Annotation {
 
 /// The text of the annotation that the accept of this interruption writes at `now`, on AWS's clock.
 /// `None` if its instance is not sick.
-pub(super) fn mark_of(interruption: &Interruption, now: Moment) -> Option<String> {
+pub(super) fn annotation_of(interruption: &Interruption, now: Moment) -> Option<String> {
     let Cause::Impaired(sick) = &interruption.cause else { return None };
     let annotation = Annotation {
         version: VERSION,
@@ -53,11 +53,11 @@ pub(super) fn mark_of(interruption: &Interruption, now: Moment) -> Option<String
 /// The annotation of this Node. `None` without one, if it cannot be read, or if it belongs to
 /// another instance.
 #[must_use]
-pub fn impaired_mark(node: &Node) -> Option<ImpairedMark> {
+pub fn last_sickness(node: &Node) -> Option<LastSickness> {
     let text = node.annotations.get(IMPAIRED).filter(|text| text.len() <= MAX_BYTES)?;
     let read: Annotation = serde_json::from_str(text).ok()?;
     let instance = node.instance.clone().filter(|own| own.as_str() == read.instance)?;
-    Some(ImpairedMark { instance, group: read.group, at: read.at })
+    Some(LastSickness { instance, group: read.group, at: read.at })
 }
 
 /// The record was written because the instance is sick, and holds nothing else but recommendations
@@ -103,7 +103,7 @@ pub fn impaired_status(node: &Node) -> ImpairedStatus {
         | RecordStatus::Void { .. }
         | RecordStatus::Released { has_our_marks: false, .. } => ImpairedStatus::Free,
         RecordStatus::Open(record) if is_for_sickness(&record, node) => ImpairedStatus::Draining,
-        RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::Marked,
+        RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::OnlyTainted,
         RecordStatus::Released { record, has_our_marks: true }
             if is_for_sickness(&record, node) =>
         {

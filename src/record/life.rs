@@ -20,7 +20,7 @@ pub enum After {
     /// The record is removed, because it was void.
     Removed,
     /// The same, because the machine has booted since. `launched`: when EC2 last started the
-    /// instance, if it says so. Degraded hardware that was announced before is then behind it: EC2
+    /// instance, if it reports that. Degraded hardware that was announced before is then over: EC2
     /// starts a stopped instance on other hardware.
     Booted {
         /// `LaunchTime`.
@@ -69,7 +69,7 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
     let mut changes = remove_release_order(node, &mut patch) || ours.any();
     if let After::Booted { launched: Some(launched) } = after
         && let Some(planned) = Planned::of(node, &record.instance)
-        && let Some(planned) = planned.on_hardware_since(*launched)
+        && let Some(planned) = planned.close_degraded_before(*launched)
     {
         patch.annotate(PLANNED, Some(planned.write()));
         changes = true;

@@ -109,8 +109,8 @@ pub struct PlannedChange {
     /// It is canceled or over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     closed: bool,
-    /// It is closed only because its newest message asks for nothing (`INFORMATIONAL`). That says
-    /// nothing about what EC2 shows.
+    /// It is closed only because its newest message asks for nothing (`INFORMATIONAL`). EC2 may
+    /// still show it as open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     informational: bool,
     /// An interruption for it was accepted.
@@ -119,7 +119,8 @@ pub struct PlannedChange {
     /// What EC2 shows of it (DescribeInstanceStatus). `None`: EC2 has not shown it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ec2: Option<ShownInEc2>,
-    /// The boot ID of the Node when that was accepted.
+    /// The boot ID of the Node when the interruption for this change was accepted. `None`: it was
+    /// not accepted, or the boot ID was not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
     /// The IDs of events that no longer hold: the change was moved or canceled since.
@@ -140,8 +141,8 @@ struct ShownInEc2 {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     closed: bool,
     /// Earlier starts: a message of AWS Health with one of them is out of date.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    left: Vec<Moment>,
+    #[serde(default, rename = "left", skip_serializing_if = "Vec::is_empty")]
+    earlier_starts: Vec<Moment>,
 }
 
 impl Planned {
@@ -209,8 +210,9 @@ impl Planned {
         canceled.any(|change| change.replaced.iter().any(|id| id == event))
     }
 
-    /// When the first change is overdue whose start has just passed: it waits again from then on, if
-    /// EC2 still shows it as open. `None`: there is none.
+    /// When the next change becomes overdue. A change is overdue if EC2 still shows it as open
+    /// [`EC2_LAGS`] after its start: then [`Self::waiting`] lists it again. `None`: no change can
+    /// become overdue.
     #[must_use]
     pub fn overdue_at(&self, now: Moment) -> Option<Moment> {
         let past = self.open().filter(|change| change.is_past(now));
@@ -235,7 +237,7 @@ impl Planned {
 
     /// The annotation after EC2 has started the instance at `launched`: degraded hardware that was
     /// announced before is no longer that of the instance. `None`: nothing changes.
-    pub(super) fn on_hardware_since(mut self, launched: Moment) -> Option<Self> {
+    pub(super) fn close_degraded_before(mut self, launched: Moment) -> Option<Self> {
         let is_left = |change: &PlannedChange| {
             let is_degraded = ChangeAction::of_code(&change.code) == ChangeAction::Soon;
             is_degraded && !change.closed && change.updated.max(change.time) < launched
@@ -268,7 +270,7 @@ impl Planned {
 impl PlannedChange {
     fn new(notice: &HealthNotice, interruption: &Interruption, now: Moment) -> Self {
         let time = interruption.time.unwrap_or(now);
-        let (arn, closed, starts) = (key(notice), notice.withdraws(), notice.starts.map(whole));
+        let (arn, closed, starts) = (key(notice), notice.closes_change(), notice.starts.map(whole));
         let is_of_ec2 = is_ec2_event_id(&arn);
         // EC2 gives no time of the last update. The earliest time makes every later message of AWS
         // Health newer.
@@ -278,7 +280,7 @@ impl PlannedChange {
                 id: arn.clone(),
                 starts,
                 closed,
-                left: Vec::new(),
+                earlier_starts: Vec::new(),
             }),
             arn,
             code: end_of(&notice.code),
@@ -305,21 +307,23 @@ impl PlannedChange {
         !self.closed && (!self.begun || (has_booted && !is_reboot))
     }
 
-    /// Its start is past, and its node was to be drained before that. Not if EC2 shows it as open
-    /// long after its start: it has not happened yet, and may at any moment.
+    /// Whether it is too late to drain the node for this change: its start has passed, and the
+    /// drain was due before the start. `false` from [`Self::overdue_at`] on: EC2 then still shows
+    /// the change as open, so it has not happened yet, and can happen at any moment.
     fn is_past(&self, now: Moment) -> bool {
         let is_due_before = ChangeAction::of_code(&self.code) == ChangeAction::BeforeStart;
         let starts = self.starts.filter(|starts| is_due_before && *starts <= now);
         starts.is_some() && self.overdue_at().is_none_or(|overdue| overdue > now)
     }
 
-    /// When it is overdue, if nothing was done about it, and EC2 still shows it as open then.
+    /// From when on the change is overdue: [`EC2_LAGS`] after its start. `None` if EC2 does not
+    /// show it as open, if its drain has begun, or if it has no start.
     fn overdue_at(&self) -> Option<Moment> {
         let is_open = self.ec2.as_ref().is_some_and(|shown| !shown.closed);
         self.starts.filter(|_| is_open && !self.begun).map(|starts| starts.plus(EC2_LAGS))
     }
 
-    /// When its drain begins, on AWS's clock: before its start, as the schedule says, or as soon as
+    /// When its drain begins, on AWS's clock: before its start, by the schedule, or as soon as
     /// possible.
     #[must_use]
     pub fn due_at(&self, at: PlanTime) -> Moment {

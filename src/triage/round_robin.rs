@@ -1,7 +1,7 @@
 //! Round robin: which of many are handled, if a round has room for only a few.
 
-/// Goes through many in the order of their keys, a few in each round: a round goes on after the last
-/// one of the round before.
+/// Chooses a few items for each round, in the order of their keys. Each round begins after the last
+/// item of the round before.
 #[derive(Debug)]
 pub struct RoundRobin<K> {
     last: Option<K>,
@@ -16,7 +16,7 @@ impl<K> Default for RoundRobin<K> {
 }
 
 impl<K: Ord> RoundRobin<K> {
-    /// Those of this round, `most` at most, and those that wait for a later one, in this order.
+    /// Returns the items of this round (at most `most`), and the items for later rounds.
     pub fn next<T>(
         &mut self,
         mut all: Vec<T>,
@@ -33,8 +33,8 @@ impl<K: Ord> RoundRobin<K> {
         (all, later)
     }
 
-    /// The round ended early: after this one, or before any of them was handled (`None`). The next
-    /// round goes on there.
+    /// Call this if the round ended early. `done`: the last item that was handled, after which the
+    /// next round begins. `None`: no item was handled, so the next round begins where this one did.
     pub fn ended_after(&mut self, done: Option<K>) {
         self.last = done.or_else(|| self.before.take());
     }

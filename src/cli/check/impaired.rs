@@ -24,8 +24,9 @@ pub(super) fn judge_statuses(answer: Result<usize, &AwsError>) -> Finding {
     match answer {
         Ok(failing) => {
             let message = format!(
-                "EC2 shows failed status checks ({} in the region). Whether the role may call \
-                 SetInstanceHealth cannot be tried without a change",
+                "EC2 answers which status checks fail (they do for {} in the region). This command \
+                 cannot test the permission for SetInstanceHealth, because that call changes an \
+                 instance",
                 count(failing, "instance")
             );
             Finding::yes(POINT, "status checks", message)
@@ -65,7 +66,7 @@ pub(super) fn judge_nodes(
 ) -> Finding {
     let scan = |node: Node| ScannedNode {
         status: record::impaired_status(&node),
-        mark: record::impaired_mark(&node),
+        last_sickness: record::last_sickness(&node),
         is_managed: selector.matches(&node.labels) && !node.ignored(),
         node: Arc::new(node),
     };
@@ -81,7 +82,7 @@ pub(super) fn judge_nodes(
         response: Response::Drain,
     };
     let [Census { nodes: all, sick }, _] = census(&scene);
-    let begun = LastHour::default().count(&scene);
+    let begun = LastHour::default().count_of_all_leaders(&scene);
     let seen = format!("{sick} of {} not Ready", count(all, "node"));
     if let Some(why) = block_reason(&scene) {
         let message = format!("{seen}: no drain of a sick instance begins, because {}", why.text());

@@ -196,7 +196,7 @@ impl Reader<'_> {
             ),
             RecordStatus::Released { record, has_our_marks } => {
                 let wanted = self.settings.as_ref().map(|settings| settings.gone_nodes);
-                let awaited = record::awaited_end(node, wanted.unwrap_or_default());
+                let awaited = record::awaited_termination(node, wanted.unwrap_or_default());
                 let next = AfterDrain::of(awaited.as_ref(), has_our_marks, self.facts.now);
                 Self::bare(node, State::NotDraining, &over(&record, next))
             }

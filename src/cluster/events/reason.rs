@@ -87,7 +87,7 @@ reasons! {
     /// The evictions of a node do not begin at once.
     EvictionsWait [Normal] [Node]
         "The node is cordoned, and its pods stay for now, because `--evict-after` is set for the \
-         kind of its interruption. The message says what the evictions wait for, and until when at \
+         kind of its interruption. The message names what the evictions wait for, and until when at \
          the latest."
         => "Nothing. To evict at once, remove [`--evict-after`](interruptions.md#evict-later).";
     /// Settings of the node or of its hook are not used.
@@ -201,8 +201,8 @@ reasons! {
         => "Nothing.";
     /// A node is drained because its instance is sick.
     InstanceImpaired [Warning] [Node]
-        "For `--impaired-after`, a status check of EC2 has failed or the node has been NotReady. \
-         Sundown does what `--on impaired` sets. The message has what is wrong, and since when."
+        "A status check of EC2 has failed, or the node has been NotReady, for `--impaired-after`. \
+         Sundown does what `--on impaired` sets. The message names what is wrong, and since when."
         => "Nothing. To know more, look at the status checks of the instance in EC2. \
             [Sick instances](interruptions.md#sick-instances).";
     /// A sick instance is healthy again.
@@ -241,9 +241,9 @@ reasons! {
         => "Nothing.";
     /// Nothing shows that a machine that has booted is back.
     ReturnNotShown [Warning] [Node]
-        "The machine has booted since its drain, and for 10 minutes nothing has shown that its \
-         instance is back, although the node is `Ready`. The node stays cordoned. The message says \
-         what is missing."
+        "The machine has booted since its drain, and the node is `Ready`. But for 10 minutes \
+         Sundown has not been able to confirm that the instance is back. The node stays cordoned. \
+         The message names what is missing."
         => "If Sundown has no answer, allow the permission that the message names. If the node is \
             fine, `kubectl uncordon` it.";
     /// Kubernetes may delete the pods of a terminated instance and detach their volumes.

@@ -89,7 +89,7 @@ pub struct DrainArgs {
     /// as unhealthy, so that its group replaces it. Needs `--on impaired=drain`
     #[arg(long, env = "SUNDOWN_THEN", value_name = "KIND=STEP")]
     pub then: Option<KindThen>,
-    /// How long a drain under a lifecycle hook may take
+    /// How long the drain for a lifecycle hook may take
     #[arg(
         long,
         env = "SUNDOWN_DRAIN_TIMEOUT",
@@ -192,8 +192,8 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub min_drain_time: Duration,
-    /// Most evictions in flight over all drains, and a quarter more for deletes. Evictions that an
-    /// admission webhook leaves unanswered are counted apart, up to the same number
+    /// The most evictions in flight over all drains. Deletes may use a quarter more. Evictions that
+    /// an admission webhook leaves unanswered are counted apart, up to the same number
     #[arg(
         long,
         env = "SUNDOWN_MAX_EVICTIONS",

@@ -19,7 +19,7 @@ const CONCURRENT: usize = 20;
 /// How long the answers about an instance may take.
 const TIMEOUT: Duration = seconds(30);
 
-/// The instances whose status checks fail, and since when, by our clock, if EC2 says so.
+/// The instances whose status checks fail, and since when, by our clock, if EC2 reports that.
 pub(super) async fn failing_checks(
     term: &Term,
 ) -> Result<BTreeMap<InstanceId, Option<Moment>>, RoundFailure> {

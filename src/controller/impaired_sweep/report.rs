@@ -20,8 +20,8 @@ pub(super) fn names(suspects: &[Suspect]) -> BTreeSet<NodeName> {
     suspects.iter().map(|suspect| suspect.node.name.clone()).collect()
 }
 
-/// Notes those that have no turn in this round: with the reason of their last turn, or as not
-/// answered if they had none.
+/// Notes the nodes about which AWS is asked only in a later round. Each keeps the reason that was
+/// last reported for it in this phase. Without one it gets [`WaitReason::Unanswered`].
 pub(super) fn still_waiting(
     now: &mut Waiting,
     before: &Waiting,
@@ -59,7 +59,7 @@ pub(super) fn waiting(term: &Term, scene: &Scene<'_>, before: &mut Waiting, mut 
             Phase::AfterDrain => warn!(
                 reason = why.as_str(), waiting = nodes.len(), nodes = ?named,
                 "The drains of these sick instances have ended, and their nodes are neither \
-                 replaced nor put back: {}.", why.text()
+                 replaced nor restored: {}.", why.text()
             ),
         }
     }

@@ -50,19 +50,19 @@ impl Found {
 
 /// The questions of the rounds, and what one round leaves for the next one.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct SweepCalls {
     retained: Retained,
     pool_order: RoundRobin<GroupName>,
 }
 
-impl Asking {
+impl SweepCalls {
     /// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
     /// Then asks for their warm pools, one call each. Each call has a time limit.
     pub(super) async fn ask(&mut self, term: &Term, cluster: &str) -> Result<Shown, RoundFailure> {
         let (mut found, pools) = ask_groups(term, cluster).await?;
         let (mut unknown, mut failure) = self.ask_warm_pools(term, pools, &mut found).await;
         if failure == Some(RoundFailure::Denied) {
-            // Without the right, the round is answered as far as it can be.
+            // Without the permission, the answers about the groups are all there is: no failure.
             (unknown, failure) = (BTreeSet::new(), None);
         }
         let metrics = &term.shared.metrics;
@@ -72,9 +72,10 @@ impl Asking {
         Ok(Shown { waiting: found.waiting.into_values().collect(), unknown, failure })
     }
 
-    /// Asks for these warm pools: the hooks of instances outside of warm pools are found all the
-    /// same. If AWS throttles or denies a call, or too many fail, the next round goes on there.
-    /// Returns the groups whose pools are not known, and why.
+    /// Asks AWS for the instances in these warm pools, and adds them to `found`. If AWS throttles
+    /// or denies a call, or [`MAX_FAILED_POOLS`] fail, it asks for no others, and the next round
+    /// begins with the pool of that call. What was found outside of warm pools still counts.
+    /// Returns the groups whose pools are not known, and the last failure.
     async fn ask_warm_pools(
         &mut self,
         term: &Term,

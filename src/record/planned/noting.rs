@@ -169,13 +169,13 @@ impl ShownInEc2 {
     /// This, with the starts that EC2 has shown before.
     fn after(self, before: Option<Self>) -> Self {
         let Some(before) = before else { return self };
-        let mut left = before.left;
-        left.extend(before.starts);
-        left.retain(|left| !is_same_start(Some(*left), self.starts));
-        left.dedup();
-        let excess = left.len().saturating_sub(MAX_REPLACED);
-        left.drain(..excess);
-        Self { left, ..self }
+        let mut earlier_starts = before.earlier_starts;
+        earlier_starts.extend(before.starts);
+        earlier_starts.retain(|start| !is_same_start(Some(*start), self.starts));
+        earlier_starts.dedup();
+        let excess = earlier_starts.len().saturating_sub(MAX_REPLACED);
+        earlier_starts.drain(..excess);
+        Self { earlier_starts, ..self }
     }
 }
 
@@ -192,10 +192,10 @@ impl PlannedChange {
 
     fn is_same_change(&self, other: &Self) -> bool {
         let family = ChangeFamily::of_code(&self.code);
-        let has_left = !other.is_of_ec2() && self.has_left(other.starts);
+        let has_moved = !other.is_of_ec2() && self.has_moved_from(other.starts);
         family.is_some()
             && family == ChangeFamily::of_code(&other.code)
-            && (has_left || self.may_start_with(other))
+            && (has_moved || self.may_start_with(other))
     }
 
     /// A start that is not known may be any.
@@ -204,9 +204,9 @@ impl PlannedChange {
     }
 
     /// EC2 has shown this start earlier, and shows another one now.
-    fn has_left(&self, starts: Option<Moment>) -> bool {
-        let mut left = self.ec2.iter().flat_map(|shown| &shown.left);
-        left.any(|left| is_same_start(Some(*left), starts))
+    fn has_moved_from(&self, starts: Option<Moment>) -> bool {
+        let mut earlier = self.ec2.iter().flat_map(|shown| &shown.earlier_starts);
+        earlier.any(|start| is_same_start(Some(*start), starts))
     }
 
     /// Takes in what is new about this change. `None`: nothing is. `is_drained`: the drain of the
@@ -279,7 +279,8 @@ impl PlannedChange {
         if is_copy || (new.updated, new.closed) <= (self.updated, self.closed) {
             return None;
         }
-        let is_this_start = is_same_start(self.starts, new.starts) || self.has_left(new.starts);
+        let is_this_start =
+            is_same_start(self.starts, new.starts) || self.has_moved_from(new.starts);
         let is_known = new.starts.is_none() || new.starts == self.starts || is_this_start;
         let starts = if is_known { self.starts } else { new.starts };
         let is_same_plan = starts == self.starts && new.code == self.code;

@@ -54,7 +54,7 @@ fn only_the_end_of_an_instance_that_its_record_terminates_is_awaited() {
         ("only cordoned", only(Response::Cordon), false),
         ("only tainted", only(Response::Prefer), false),
     ] {
-        assert_eq!(awaited_end(&node, BOTH).is_some(), expected, "{case}");
+        assert_eq!(awaited_termination(&node, BOTH).is_some(), expected, "{case}");
     }
 }
 
@@ -63,25 +63,25 @@ fn a_node_is_tainted_and_then_deleted_only_once_ec2_shows_that_its_instance_is_g
     use InstanceState::{Running, ShuttingDown, Stopped, Terminated};
     let ready = drained(&spot("e1", 100));
     let silent = Node { ready: Ready::Unknown, ..ready.clone() };
-    let awaited = awaited_end(&ready, BOTH).unwrap();
+    let awaited = awaited_termination(&ready, BOTH).unwrap();
     let step = |node: &Node, found: Option<&InstanceFacts>, wanted, now| {
         awaited.next(node, found, 1, wanted, at(now))
     };
     for state in [Running, ShuttingDown, Stopped] {
-        let wait = EndStep::Wait(EndWait::State(state));
+        let wait = GoneStep::Wait(GoneWait::State(state));
         assert_eq!(step(&silent, Some(&facts(state)), BOTH, 300), wait);
     }
     let gone = facts(Terminated);
     let several = awaited.next(&silent, Some(&gone), 2, BOTH, at(300));
-    assert_eq!(several, EndStep::Wait(EndWait::SeveralNodes), "it may be another machine");
+    assert_eq!(several, GoneStep::Wait(GoneWait::SeveralNodes), "it may be another machine");
     // A wrong region or account would look like this.
-    assert_eq!(step(&silent, None, BOTH, 300), EndStep::Wait(EndWait::NotKnown));
-    assert_eq!(step(&silent, Some(&gone), DELETE_ONLY, 300), EndStep::Delete);
+    assert_eq!(step(&silent, None, BOTH, 300), GoneStep::Wait(GoneWait::NotKnown));
+    assert_eq!(step(&silent, Some(&gone), DELETE_ONLY, 300), GoneStep::Delete);
     // A kubelet keeps the Node that it finds under its name, with the providerID of the machine
     // before it.
-    assert_eq!(step(&ready, Some(&gone), BOTH, 300), EndStep::Wait(EndWait::Ready));
+    assert_eq!(step(&ready, Some(&gone), BOTH, 300), GoneStep::Wait(GoneWait::Ready));
     let found = Some(&gone);
-    let EndStep::Taint(patch) = step(&silent, found, BOTH, 300) else { panic!("not tainted") };
+    let GoneStep::Taint(patch) = step(&silent, found, BOTH, 300) else { panic!("not tainted") };
     let tainted = apply(&silent, &patch);
     let new = tainted.taints.last().unwrap();
     assert_eq!(
@@ -89,17 +89,17 @@ fn a_node_is_tainted_and_then_deleted_only_once_ec2_shows_that_its_instance_is_g
         ("node.kubernetes.io/out-of-service", Some("nodeshutdown"), "NoExecute")
     );
     assert_eq!(tainted.taints.len(), silent.taints.len() + 1, "the others stay");
-    assert_eq!(awaited_end(&tainted, BOTH).as_ref(), Some(&awaited));
-    assert_eq!(awaited_end(&tainted, TAINT_ONLY), None, "EC2 is not asked for nothing");
-    assert_eq!(step(&tainted, found, TAINT_ONLY, 900), EndStep::Done);
-    let just = EndStep::Wait(EndWait::Tainted);
+    assert_eq!(awaited_termination(&tainted, BOTH).as_ref(), Some(&awaited));
+    assert_eq!(awaited_termination(&tainted, TAINT_ONLY), None, "EC2 is not asked for nothing");
+    assert_eq!(step(&tainted, found, TAINT_ONLY, 900), GoneStep::Done);
+    let just = GoneStep::Wait(GoneWait::Tainted);
     assert_eq!(step(&tainted, found, BOTH, 359), just, "its pods go first");
-    assert_eq!(step(&tainted, found, BOTH, 360), EndStep::Delete);
+    assert_eq!(step(&tainted, found, BOTH, 360), GoneStep::Delete);
 }
 
 #[test]
 fn after_an_hour_the_end_of_an_instance_is_no_longer_awaited() {
-    let awaited = awaited_end(&drained(&spot("e1", 100)), BOTH).unwrap();
+    let awaited = awaited_termination(&drained(&spot("e1", 100)), BOTH).unwrap();
     assert!(!awaited.is_given_up(at(200 + 3_599)));
     assert!(awaited.is_given_up(at(200 + 3_600)));
 }

@@ -21,26 +21,26 @@ fn the_accept_notes_the_group_and_the_time_beside_the_record() {
     let taken_on = take_on(&node(), &sick(0, Symptom::StatusCheck), 600).unwrap();
     assert_eq!(kinds(&taken_on), [Some(Kind::Impaired)]);
     assert_eq!(our_taint(&taken_on), Some("impaired"));
-    let mark = ImpairedMark { instance: id(INSTANCE), group: "asg".into(), at: at(600) };
-    assert_eq!(impaired_mark(&taken_on), Some(mark.clone()));
+    let mark = LastSickness { instance: id(INSTANCE), group: "asg".into(), at: at(600) };
+    assert_eq!(last_sickness(&taken_on), Some(mark.clone()));
     let released = release_node(&taken_on, 700);
     let replaced = take_on(&released, &hook("e1", 800, "drain", "t1"), 801).unwrap();
     assert_eq!(kinds(&replaced), [Some(Kind::TerminateHook)]);
-    assert_eq!(impaired_mark(&replaced), Some(mark), "the terminate hook keeps it");
+    assert_eq!(last_sickness(&replaced), Some(mark), "the terminate hook keeps it");
     let other = Node { instance: Some(id(OTHER)), ..replaced };
-    assert_eq!(impaired_mark(&other), None, "another instance took the name of the node");
-    assert_eq!(impaired_mark(&node()), None);
+    assert_eq!(last_sickness(&other), None, "another instance took the name of the node");
+    assert_eq!(last_sickness(&node()), None);
     let mut damaged = node();
     for text in ["", "{}", "[]", "{\"version\":1,\"instance\":\"x\"}", &"x".repeat(5000)] {
         damaged.annotations.insert(IMPAIRED.into(), text.into());
-        assert_eq!(impaired_mark(&damaged), None, "{text:.20}");
+        assert_eq!(last_sickness(&damaged), None, "{text:.20}");
     }
 }
 
 #[test]
 fn what_a_record_means_for_a_sick_instance() {
     use ImpairedStatus::{
-        Drained, Draining, Free, KeptCordoned, Marked, OtherInterruption, PodsLeft,
+        Drained, Draining, Free, KeptCordoned, OnlyTainted, OtherInterruption, PodsLeft,
     };
     let draining = take_on(&node(), &sick(0, Symptom::NotReady), 600).unwrap();
     let drained = release_node(&draining, 700);
@@ -82,7 +82,7 @@ fn what_a_record_means_for_a_sick_instance() {
             take_on(&node(), &event("r", 0, Cause::Rebalance), 1).unwrap(),
             OtherInterruption,
         ),
-        ("a recommendation that marks", recommended(), Marked),
+        ("a recommendation that marks", recommended(), OnlyTainted),
         ("the same, and sick", sick_too.clone(), Draining),
         ("the same, drained", release_node(&sick_too, 700), Drained),
     ] {
@@ -97,7 +97,7 @@ fn a_node_that_registers_again_keeps_the_mark_of_its_drain() {
     let fresh = Node { uid: "uid-2".into(), ..node() };
     let kept = kept_annotations(&taken_on);
     let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record, &kept).unwrap());
-    assert_eq!(impaired_mark(&again), impaired_mark(&taken_on));
+    assert_eq!(last_sickness(&again), last_sickness(&taken_on));
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn degraded_hardware_is_left_by_a_start_on_other_hardware_and_not_by_a_reboot() 
     for (why, launched, waits) in [
         ("EC2 started it after the announcement", Some(at(500)), vec![]),
         ("it only rebooted", Some(at(-86_400)), again.clone()),
-        ("EC2 does not say when", None, again),
+        ("EC2 does not report when", None, again),
     ] {
         let node = put_back(&After::Booted { launched });
         assert!(!node.unschedulable && node.record().is_none(), "{why}");

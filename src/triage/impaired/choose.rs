@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AwsView, MAX_ASKED, Scene, Suspect, WaitReason, sort_longest_sick_first};
 use crate::{
-    domain::{GroupName, ImpairedMark, InstanceId, Moment, seconds},
+    domain::{GroupName, InstanceId, LastSickness, Moment, seconds},
     triage::RoundRobin,
 };
 
@@ -13,8 +13,9 @@ const AN_HOUR: std::time::Duration = seconds(3600);
 /// The most begun drains that are remembered: more than any `--max-impaired`.
 const MAX_REMEMBERED: usize = 1_000;
 
-/// By how much the time in the mark of a Node may differ from the end of the accept that wrote it.
-const ONE_DRAIN: std::time::Duration = seconds(60);
+/// The annotation has the time of the accept, and [`LastHour::note`] gets the time at its end. Two
+/// times that differ by this or less are of one drain.
+const SAME_DRAIN_WITHIN: std::time::Duration = seconds(60);
 
 /// What this leader has done within an hour, by instance and time. One value holds the drains that
 /// it has begun, another one the instances that it has reported to Auto Scaling. The annotation on
@@ -33,7 +34,7 @@ impl LastHour {
 
     /// How many drains or reports this leader has noted within an hour.
     #[must_use]
-    pub fn noted(&self, now: Moment) -> usize {
+    pub fn count_of_this_leader(&self, now: Moment) -> usize {
         self.0.iter().filter(|(_, at)| now < at.plus(AN_HOUR)).count()
     }
 
@@ -41,15 +42,20 @@ impl LastHour {
     /// earlier leaders, from the annotations of Nodes. An instance that is drained twice counts
     /// twice.
     #[must_use]
-    pub fn count(&self, scene: &Scene<'_>) -> usize {
+    pub fn count_of_all_leaders(&self, scene: &Scene<'_>) -> usize {
         let is_within_hour = |at: Moment| scene.now < at.plus(AN_HOUR);
-        let is_noted = |mark: &ImpairedMark| {
-            let is_it = |at: Moment| at <= mark.at.plus(ONE_DRAIN) && mark.at <= at.plus(ONE_DRAIN);
-            self.0.iter().any(|(instance, at)| *instance == mark.instance && is_it(*at))
+        let is_noted = |last_sickness: &LastSickness| {
+            let is_it = |at: Moment| {
+                at <= last_sickness.at.plus(SAME_DRAIN_WITHIN)
+                    && last_sickness.at <= at.plus(SAME_DRAIN_WITHIN)
+            };
+            self.0.iter().any(|(instance, at)| *instance == last_sickness.instance && is_it(*at))
         };
-        let marks = scene.nodes.iter().filter_map(|scanned| scanned.mark.as_ref());
-        let of_others = marks.filter(|mark| is_within_hour(mark.at) && !is_noted(mark)).count();
-        self.noted(scene.now) + of_others
+        let marks = scene.nodes.iter().filter_map(|scanned| scanned.last_sickness.as_ref());
+        let of_others = marks
+            .filter(|last_sickness| is_within_hour(last_sickness.at) && !is_noted(last_sickness))
+            .count();
+        self.count_of_this_leader(scene.now) + of_others
     }
 }
 
@@ -91,9 +97,9 @@ pub enum Decision {
     Begin(GroupName),
     /// It waits.
     Wait(WaitReason),
-    /// AWS shows that it is not Sundown's to drain: it does not run, is in no group, or its group
-    /// is about to end it, keeps it aside or replaces it.
-    NotOurs,
+    /// Sundown leaves it alone, because AWS shows that it does not run, is in no group, lacks the
+    /// tag of `--managed-tag`, or is not `InService` and healthy in its group.
+    LeaveAlone,
 }
 
 /// A suspect and what happens to it.
@@ -114,15 +120,15 @@ pub fn choose(
     begun: &LastHour,
     max_an_hour: usize,
 ) -> Vec<Choice> {
-    let mut room = max_an_hour.saturating_sub(begun.count(scene));
+    let mut room = max_an_hour.saturating_sub(begun.count_of_all_leaders(scene));
     let mut busy = busy_groups(scene);
     let decide = |(suspect, view): (Suspect, AwsView)| {
         let decision = match view {
             AwsView::Unanswered => Decision::Wait(WaitReason::Unanswered),
-            AwsView::NotOurs => Decision::NotOurs,
+            AwsView::NotOurs => Decision::LeaveAlone,
             AwsView::Answered(member) => {
                 if !member.is_serving {
-                    Decision::NotOurs
+                    Decision::LeaveAlone
                 } else if suspect.node.unschedulable {
                     // Suspects have no record that cordons, so somebody else set this cordon.
                     Decision::Wait(WaitReason::CordonedByOthers)
@@ -148,5 +154,5 @@ pub fn choose(
 #[must_use]
 pub fn busy_groups(scene: &Scene<'_>) -> BTreeSet<GroupName> {
     let unfinished = scene.nodes.iter().filter(|scanned| scanned.is_unfinished());
-    unfinished.filter_map(|scanned| Some(scanned.mark.as_ref()?.group.clone())).collect()
+    unfinished.filter_map(|scanned| Some(scanned.last_sickness.as_ref()?.group.clone())).collect()
 }

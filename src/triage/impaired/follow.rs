@@ -1,4 +1,5 @@
-//! What follows for nodes that were taken on as impaired.
+//! What Sundown does about nodes whose instance it has accepted as sick: restore the node, report
+//! the instance to Auto Scaling, or wait.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,11 +12,11 @@ use crate::domain::{ImpairedStatus, InstanceId, Moment, Ready, seconds};
 /// How long a group may take to replace an instance that was reported as unhealthy.
 const REPLACED_WITHIN: Duration = seconds(3600);
 
-/// What follows for a node that was taken on as impaired.
+/// What Sundown does about a node whose instance it has accepted as sick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It is healthy again: its drain ends, and it is put back as it was.
-    PutBack,
+    Restore,
     /// Its drain has ended, and it is still sick: Auto Scaling is asked to replace it.
     SetUnhealthy,
     /// Its drain has ended, and Auto Scaling is not asked, or does not replace it.
@@ -59,7 +60,7 @@ fn due_step(
         // Only an answer of EC2 shows that no check fails.
         if scene.failing.is_some() && history.is_healthy(node, scene.now) {
             let late = Step::Wait(WaitReason::ReplacementLate);
-            return Some(if is_late { late } else { Step::PutBack });
+            return Some(if is_late { late } else { Step::Restore });
         }
         if scene.failing.is_none() && has_ended && node.ready == Ready::True {
             return Some(Step::Wait(WaitReason::StatusesUnknown));
@@ -124,25 +125,27 @@ pub fn confirm_set_unhealthy(
     }
     let node = scene.nodes.iter().find(|scanned| scanned.node.uid == uid).ok_or(None)?;
     match due_step(scene, node, history, rules) {
-        Some(Step::SetUnhealthy) if reported.noted(scene.now) >= rules.max_an_hour => {
+        Some(Step::SetUnhealthy)
+            if reported.count_of_this_leader(scene.now) >= rules.max_an_hour =>
+        {
             Err(Some(WaitReason::MaxPerHour))
         }
         Some(Step::SetUnhealthy) => Ok(()),
         Some(Step::Wait(why)) => Err(Some(why)),
-        Some(Step::PutBack) | None => Err(None),
+        Some(Step::Restore) | None => Err(None),
     }
 }
 
-/// The step to take, given what AWS answers about the instance. A node whose group already replaces
-/// its instance is never restored, but one whose instance is in no group is. An instance that Auto
-/// Scaling already counts as unhealthy is not reported again. `None`: nothing is left to do, and
-/// nothing waits.
+/// The step to take, given what AWS answers about the instance. Sundown does not restore a node
+/// whose group already replaces its instance. It does restore a node whose instance is in no group.
+/// It does not report an instance again that Auto Scaling already counts as unhealthy. `None`:
+/// nothing is left to do, and the node does not wait.
 #[must_use]
 pub const fn next_step(due: Step, view: &AwsView) -> Option<Step> {
     match (due, view) {
         (Step::Wait(_), AwsView::Unanswered) => Some(due),
         (_, AwsView::Unanswered) => Some(Step::Wait(WaitReason::Unanswered)),
-        (Step::PutBack, AwsView::NotOurs) => Some(Step::PutBack),
+        (Step::Restore, AwsView::NotOurs) => Some(Step::Restore),
         (_, AwsView::NotOurs) => None,
         // It would wait for ever for a replacement that does not come.
         (_, AwsView::Answered(member))

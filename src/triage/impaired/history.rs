@@ -13,10 +13,10 @@ const FIRST_STATUS: Duration = seconds(30);
 
 /// What the rounds of this leader have shown, by the UID of the Node.
 #[derive(Debug, Default)]
-pub struct NodeHistory(BTreeMap<String, Sighting>);
+pub struct NodeHistory(BTreeMap<String, NodeSeen>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sighting {
+struct NodeSeen {
     /// `None`: not known.
     was_ready: Option<bool>,
     healthy_since: Option<Moment>,
@@ -27,7 +27,7 @@ struct Sighting {
     /// When a round last saw it Ready.
     last_ready: Option<Moment>,
     /// When a round first saw that it was no longer Ready. `None` while it is Ready.
-    first_lost: Option<Moment>,
+    first_not_ready: Option<Moment>,
 }
 
 impl NodeHistory {
@@ -44,9 +44,9 @@ impl NodeHistory {
             let mut sighting = before.get(&node.uid).copied().unwrap_or_default();
             if node.ready == Ready::True {
                 sighting.was_ready = Some(true);
-                (sighting.last_ready, sighting.first_lost) = (Some(now), None);
+                (sighting.last_ready, sighting.first_not_ready) = (Some(now), None);
             } else {
-                sighting.first_lost = sighting.first_lost.or(Some(now));
+                sighting.first_not_ready = sighting.first_not_ready.or(Some(now));
                 if sighting.was_ready.is_none() && is_first_status(node) {
                     sighting.was_ready = Some(false);
                 }
@@ -70,8 +70,9 @@ impl NodeHistory {
         }
     }
 
-    /// Whether a round has shown the Node healthy after `at`. Also `true` if this leader's rounds
-    /// began after `at`: it cannot know, and the caller compares the start of the sickness instead.
+    /// Whether a round has shown the Node healthy after `at`. Also `true` if this leader first saw
+    /// the Node after `at`, and so cannot know. The caller also checks that the sickness began
+    /// after `at`.
     pub(super) fn was_healthy_after(&self, node: &Node, at: Moment) -> bool {
         let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
         sighting.first.is_none_or(|first| first > at)
@@ -91,10 +92,10 @@ impl NodeHistory {
     /// Since when the Node has not been Ready, by our clock. The kubelet's clock may be wrong, so its
     /// time counts only between the last round that saw the Node Ready and the first that did not.
     /// `None`: it is Ready, or nothing shows since when it is not.
-    pub(super) fn lost_since(&self, node: &Node, now: Moment) -> Option<Moment> {
+    pub(super) fn not_ready_since(&self, node: &Node, now: Moment) -> Option<Moment> {
         let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
         let by_kubelet = node.ready_since.filter(|since| *since <= now);
-        let since = by_kubelet.into_iter().chain(sighting.first_lost).min()?;
+        let since = by_kubelet.into_iter().chain(sighting.first_not_ready).min()?;
         let since = sighting.last_ready.map_or(since, |last| last.max(since));
         (node.ready != Ready::True).then_some(since)
     }

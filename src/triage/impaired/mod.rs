@@ -38,7 +38,7 @@ pub use wait_reason::{Phase, WaitReason};
 
 use self::census::shows_fault_elsewhere;
 use crate::domain::{
-    GroupCapacity, GroupName, ImpairedMark, ImpairedStatus, InstanceId, InstanceState, Moment,
+    GroupCapacity, GroupName, ImpairedStatus, InstanceId, InstanceState, LastSickness, Moment,
     Node, Ready, Response, Symptom, seconds,
 };
 
@@ -46,8 +46,8 @@ use crate::domain::{
 pub const AFTER_OUTAGE: Duration = seconds(300);
 /// How long a node must be healthy before it is put back.
 pub const HEALTHY_FOR: Duration = seconds(300);
-/// About how many suspects AWS is asked in one round, and about how many nodes after their drains.
-/// The others wait for a later round.
+/// Sundown asks AWS about at most this many suspects in one round, and about at most this many
+/// nodes whose drain has ended. The others wait for a later round.
 pub const MAX_ASKED: usize = 20;
 
 /// A Node, with what its annotations mean for a sick instance.
@@ -57,19 +57,19 @@ pub struct ScannedNode {
     pub node: Arc<Node>,
     /// What its record means.
     pub status: ImpairedStatus,
-    /// When Sundown last took it on as impaired, by our clock; `None`: never.
-    pub mark: Option<ImpairedMark>,
+    /// When Sundown last accepted the instance of the Node as sick, by our clock. `None`: never.
+    pub last_sickness: Option<LastSickness>,
     /// `--node-selector` matches it, and it has no annotation `sundown.dev/ignore`.
     pub is_managed: bool,
 }
 
 impl ScannedNode {
-    /// It was taken on as impaired and is not finished: it is drained, it waits for its
-    /// replacement, or it goes away.
+    /// Whether Sundown accepted the instance as sick and something still follows: the Node is being
+    /// drained, waits for its replacement, or its instance ends.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        let is_held = !matches!(self.status, ImpairedStatus::Free | ImpairedStatus::Marked);
-        self.mark.is_some() && is_held
+        let is_held = !matches!(self.status, ImpairedStatus::Free | ImpairedStatus::OnlyTainted);
+        self.last_sickness.is_some() && is_held
     }
 }
 
@@ -96,7 +96,7 @@ pub struct Scene<'a> {
 /// An instance that has been sick for long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspect {
-    /// Its Node.
+    /// The only Node that claims the instance.
     pub node: Arc<Node>,
     /// The instance in the Node's providerID.
     pub instance: InstanceId,
@@ -127,7 +127,8 @@ pub enum AwsView {
 pub struct Member {
     /// Its group.
     pub group: GroupName,
-    /// It runs, and its group counts on it: `false` in a warm pool.
+    /// EC2 reports it as `running`, and its group as `InService` and healthy. `false` in a warm
+    /// pool.
     pub is_serving: bool,
     /// The instances that are `InService` and healthy reach the desired capacity of the group. Also
     /// `true` if it counts vCPUs or memory, because AWS does not report those of an instance.
@@ -215,16 +216,16 @@ pub fn suspects(scene: &Scene<'_>, history: &NodeHistory, after: Duration) -> Ve
         let instance = scanned.node.instance.clone()?;
         let is_free = match scanned.status {
             ImpairedStatus::Free => scanned.is_managed,
-            ImpairedStatus::Marked => scanned.is_managed && scene.response.cordons(),
+            ImpairedStatus::OnlyTainted => scanned.is_managed && scene.response.cordons(),
             _ => false,
         };
         let was_ready = history.was_ready(&scanned.node);
         let (symptom, since) = sick_since(scene, scanned, history, was_ready)?;
         let is_long = since.plus(after) <= scene.now;
-        // The mark shows an earlier drain of this Node, which a person may have ended. Sundown
-        // drains the Node again only if it was healthy after the mark and then became sick.
-        let is_new = scanned.mark.as_ref().is_none_or(|mark| {
-            mark.at < since && history.was_healthy_after(&scanned.node, mark.at)
+        // The annotation shows an earlier drain of this Node, which a person may have ended. Sundown
+        // drains the Node again only if it was healthy after that and then became sick.
+        let is_new = scanned.last_sickness.as_ref().is_none_or(|last_sickness| {
+            last_sickness.at < since && history.was_healthy_after(&scanned.node, last_sickness.at)
         });
         let node = Arc::clone(&scanned.node);
         let is_suspect =
@@ -257,7 +258,7 @@ fn sick_since(
 ) -> Option<(Symptom, Moment)> {
     let failing = scanned.node.instance.as_ref().and_then(|id| scene.failing?.get(id));
     let by_check = failing.map(|since| (Symptom::StatusCheck, *since));
-    let by_node = history.lost_since(&scanned.node, scene.now).filter(|_| was_ready);
+    let by_node = history.not_ready_since(&scanned.node, scene.now).filter(|_| was_ready);
     let by_node = by_node.map(|since| (Symptom::NotReady, since));
     by_check.into_iter().chain(by_node).min_by_key(|(_, since)| *since)
 }

@@ -1,11 +1,11 @@
 //! Why a sick instance waits.
 
-/// What a sick instance waits for.
+/// Whether a sick instance waits before its drain or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Its drain has not begun.
     BeforeDrain,
-    /// Its drain has ended, and its node is neither replaced nor put back.
+    /// Its drain has ended, and its node is neither replaced nor restored.
     AfterDrain,
 }
 
@@ -44,7 +44,8 @@ pub enum WaitReason {
     NotSetUnhealthy,
     /// After the drain: the group replaces no instance ([`super::REPLACING`]).
     ReplacementSuspended,
-    /// Sundown reported it over an hour ago, and the Node is still there.
+    /// After the drain: Auto Scaling has known for an hour that the instance is unhealthy, and the
+    /// Node still exists.
     ReplacementLate,
 }
 
@@ -111,7 +112,7 @@ impl WaitReason {
             Self::CordonedByOthers => "somebody else has cordoned its node",
             Self::MaxPerHour => "the limit of --max-impaired was reached within the last hour",
             Self::GroupBusy => {
-                "another impaired node of its group is drained, or waits for its replacement"
+                "another sick instance of its group is drained, or waits for its replacement"
             }
             Self::GroupIncomplete => "its group has fewer instances in service than it wants",
             Self::Unanswered => "AWS did not answer about its instance, or is asked next time",

@@ -1,8 +1,8 @@
-//! What `status NODE` says about a Node whose drain is over.
+//! The text of `status NODE` about a Node whose drain is over.
 
 use crate::{
     domain::Moment,
-    record::{AwaitedEnd, Record},
+    record::{AwaitedTermination, Record},
 };
 
 /// What becomes of a Node after its drain.
@@ -20,7 +20,11 @@ pub(super) enum AfterDrain {
 
 impl AfterDrain {
     /// `awaited`: the leader waits for the end of the instance.
-    pub(super) fn of(awaited: Option<&AwaitedEnd>, has_our_marks: bool, now: Moment) -> Self {
+    pub(super) fn of(
+        awaited: Option<&AwaitedTermination>,
+        has_our_marks: bool,
+        now: Moment,
+    ) -> Self {
         match awaited {
             Some(awaited) if awaited.is_given_up(now) => Self::GivenUp,
             Some(_) => Self::Awaited,

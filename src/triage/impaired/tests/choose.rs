@@ -21,7 +21,7 @@ fn decided(
 #[test]
 fn a_node_that_somebody_else_cordoned_is_not_taken_on() {
     let cordon = |scanned| with(scanned, |node| node.unschedulable = true);
-    let only_marked = ScannedNode { status: ImpairedStatus::Marked, ..not_ready(2, 5000) };
+    let only_marked = ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(2, 5000) };
     let nodes = among(20, vec![cordon(not_ready(1, 5000)), cordon(only_marked)]);
     let scene = scene(&nodes);
     for view in [AwsView::Answered(member("a")), AwsView::NotOurs] {
@@ -29,8 +29,11 @@ fn a_node_that_somebody_else_cordoned_is_not_taken_on() {
         assert_eq!(found.len(), 2, "they are sick, and reported");
         let is_ours = view != AwsView::NotOurs;
         let views = found.into_iter().map(|suspect| (suspect, view.clone())).collect();
-        let expected =
-            if is_ours { Decision::Wait(WaitReason::CordonedByOthers) } else { Decision::NotOurs };
+        let expected = if is_ours {
+            Decision::Wait(WaitReason::CordonedByOthers)
+        } else {
+            Decision::LeaveAlone
+        };
         for choice in choose(&scene, views, &LastHour::default(), 9) {
             assert_eq!(choice.decision, expected, "{:?}", choice.suspect.node.name);
         }
@@ -43,11 +46,11 @@ fn aws_shows_whether_a_suspect_is_ours_to_drain() {
     for (name, view, expected) in [
         ("in service", answered(member("a")), Decision::Begin("a".into())),
         ("not answered", AwsView::Unanswered, Decision::Wait(WaitReason::Unanswered)),
-        ("in no group", AwsView::NotOurs, Decision::NotOurs),
+        ("in no group", AwsView::NotOurs, Decision::LeaveAlone),
         (
             "it does not serve",
             answered(Member { is_serving: false, ..member("a") }),
-            Decision::NotOurs,
+            Decision::LeaveAlone,
         ),
         (
             "its group lacks instances",
@@ -110,7 +113,7 @@ fn one_node_of_a_group_at_a_time() {
         (ImpairedStatus::Drained, true),
         (ImpairedStatus::OtherInterruption, true),
         (ImpairedStatus::Free, false),
-        (ImpairedStatus::Marked, false),
+        (ImpairedStatus::OnlyTainted, false),
     ] {
         let earlier = [marked(40, "a", 100, status)];
         let first = decided(&earlier, views(), &none, 9).remove(0);

@@ -33,14 +33,14 @@ fn what_follows_for_a_node_that_was_taken_on() {
         ("sick, paused", annotated(sick(Drained), PAUSE), None, kept),
         ("sick, ignored", unmanaged(annotated(sick(Drained), IGNORE)), None, kept),
         ("sick, released and kept", sick(KeptCordoned), None, kept),
-        ("healthy, being drained", well(Draining), None, Some(Step::PutBack)),
-        ("healthy, drained", well(Drained), fault, Some(Step::PutBack)),
-        ("healthy, pods left", well(PodsLeft), None, Some(Step::PutBack)),
+        ("healthy, being drained", well(Draining), None, Some(Step::Restore)),
+        ("healthy, drained", well(Drained), fault, Some(Step::Restore)),
+        ("healthy, pods left", well(PodsLeft), None, Some(Step::Restore)),
         (
             "healthy, being drained, kept: only the restore is held",
             annotated(well(Draining), KEEP_CORDONED),
             None,
-            Some(Step::PutBack),
+            Some(Step::Restore),
         ),
         ("healthy, released and kept", well(KeptCordoned), None, None),
         ("just healthy, drained", soon_well(Drained), None, None),
@@ -107,7 +107,7 @@ fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
     let reported_unhealthy = BTreeMap::from([(instance(1), at(NOW - 3599))]);
     let rules = Rules { reported_unhealthy: &reported_unhealthy, ..REPLACE };
     let found = due_steps(&scene(&nodes), &history, &rules, None);
-    assert_eq!(found.first().map(|(_, step)| *step), Some(Step::PutBack));
+    assert_eq!(found.first().map(|(_, step)| *step), Some(Step::Restore));
 }
 
 #[test]
@@ -181,13 +181,13 @@ fn aws_shows_whether_a_step_is_taken() {
     let unanswered = Step::Wait(WaitReason::Unanswered);
     let (late, left) = (Step::Wait(WaitReason::ReplacementLate), Step::Wait(WaitReason::PodsLeft));
     for (step, view, expected) in [
-        (Step::PutBack, in_service(), Some(Step::PutBack)),
-        (Step::PutBack, suspended(), Some(Step::PutBack)),
-        (Step::PutBack, ends(), None),
-        (Step::PutBack, reported_unhealthy(), None),
-        (Step::PutBack, AwsView::NotOurs, Some(Step::PutBack)),
-        (Step::PutBack, AwsView::Unanswered, Some(unanswered)),
-        (Step::PutBack, never_replaced(), Some(Step::Wait(WaitReason::ReplacementSuspended))),
+        (Step::Restore, in_service(), Some(Step::Restore)),
+        (Step::Restore, suspended(), Some(Step::Restore)),
+        (Step::Restore, ends(), None),
+        (Step::Restore, reported_unhealthy(), None),
+        (Step::Restore, AwsView::NotOurs, Some(Step::Restore)),
+        (Step::Restore, AwsView::Unanswered, Some(unanswered)),
+        (Step::Restore, never_replaced(), Some(Step::Wait(WaitReason::ReplacementSuspended))),
         (Step::SetUnhealthy, in_service(), Some(Step::SetUnhealthy)),
         (Step::SetUnhealthy, suspended(), Some(Step::Wait(WaitReason::ReplacementSuspended))),
         (Step::SetUnhealthy, ends(), None),

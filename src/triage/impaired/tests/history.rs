@@ -44,7 +44,7 @@ fn the_time_of_a_kubelet_counts_only_between_two_rounds() {
         for second in seen_lost.into_iter().flat_map(|first| [first, NOW]) {
             history.note(at(second), &[lost(by_kubelet)], Some(NOTHING_FAILS));
         }
-        let since = history.lost_since(&lost(by_kubelet).node, at(NOW));
+        let since = history.not_ready_since(&lost(by_kubelet).node, at(NOW));
         assert_eq!(since, expected.map(at), "{name}");
     }
 }

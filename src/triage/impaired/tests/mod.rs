@@ -31,8 +31,8 @@ fn ready(n: usize) -> ScannedNode {
         ready_since: Some(at(60)),
         ..Node::for_test(&format!("node-{n:02}"))
     };
-    let (status, mark) = (ImpairedStatus::Free, None);
-    ScannedNode { node: Arc::new(node), status, mark, is_managed: true }
+    let (status, last_sickness) = (ImpairedStatus::Free, None);
+    ScannedNode { node: Arc::new(node), status, last_sickness, is_managed: true }
 }
 
 fn with(mut scanned: ScannedNode, change: impl FnOnce(&mut Node)) -> ScannedNode {
@@ -45,8 +45,12 @@ fn not_ready(n: usize, since: u64) -> ScannedNode {
 }
 
 fn marked(n: usize, group: &str, second: u64, status: ImpairedStatus) -> ScannedNode {
-    let mark = ImpairedMark { instance: instance(n), group: group.into(), at: at(second) };
-    ScannedNode { status, mark: Some(mark), ..not_ready(n, second.saturating_sub(600)) }
+    let last_sickness = LastSickness { instance: instance(n), group: group.into(), at: at(second) };
+    ScannedNode {
+        status,
+        last_sickness: Some(last_sickness),
+        ..not_ready(n, second.saturating_sub(600))
+    }
 }
 
 /// `sick` and as many healthy Nodes that there are `all`.

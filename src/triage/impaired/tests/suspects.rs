@@ -43,7 +43,7 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
         ),
         (
             "only marked",
-            ScannedNode { status: ImpairedStatus::Marked, ..not_ready(1, long) },
+            ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(1, long) },
             None,
             Some(Symptom::NotReady),
         ),
@@ -74,7 +74,7 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
 
 #[test]
 fn a_node_that_is_only_marked_is_a_suspect_if_more_is_asked_for_and_always_counts() {
-    let is_marked = |n| ScannedNode { status: ImpairedStatus::Marked, ..not_ready(n, 5000) };
+    let is_marked = |n| ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(n, 5000) };
     let nodes = among(10, vec![is_marked(1), is_marked(2)]);
     for (response, expected) in [(Response::Drain, 2), (Response::Cordon, 2), (Response::Prefer, 0)]
     {
