@@ -517,14 +517,6 @@ impl Judge<'_> {
         // Nobody knows of an action whose event is lost, until the sweep finds it.
         let known = if self.is_event_lost(action) { accepted } else { action.started };
         let from = known.max(registered);
-        let needs =
-            &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
-        let scope = Scope::of_leader(needs).about(&action.instance, node);
-        let excused = self.is_meddled(node, from, at) || self.is_excused(scope, from, at);
-        self.count(Promise::NotTooLate, excused);
-        if excused {
-            return;
-        }
         let begun = self.drain_began(node, action, accepted);
         let mut empty = from + at_least;
         let was_there = |l: &&Life| {
@@ -540,7 +532,14 @@ impl Judge<'_> {
             }
         }
         let latest = empty + Duration::from_secs(self.evidence.terms.complete_delay) + ROOM;
-        if at > latest {
+        // What was broken while pods still left the node, and is felt no longer, excuses nothing.
+        let needs =
+            &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
+        let scope = Scope::of_leader(needs).about(&action.instance, node);
+        let excused =
+            self.is_meddled(node, from, at) || self.is_excused(scope, empty, at.max(latest));
+        self.count(Promise::NotTooLate, excused);
+        if !excused && at > latest {
             self.broken(at, format!("{name} was completed late: {node} was empty at {empty}"));
         }
     }

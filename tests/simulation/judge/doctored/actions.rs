@@ -311,6 +311,11 @@ async fn a_hook_that_is_completed_long_after_its_node_is_empty_is_seen() {
         e.entries.retain(|e| !matches!(e.fact, Fact::PodGone(_) | Fact::PodFinished(_)));
     };
     keeps(&but(&stays), late, "a pod is left");
+    let is_gone = |e: &&Entry| matches!(e.fact, Fact::PodGone(_));
+    let empty = evidence.entries.iter().filter(is_gone).map(|e| e.at).max().unwrap();
+    let faulty = |felt: Moment| but(&|e| fault(e, "create pods/eviction", empty - s(20), felt));
+    breaks(&faulty(empty - s(1)), late);
+    keeps(&faulty(empty + s(1)), late, "a fault was felt after the node was empty");
 }
 
 #[tokio::test(start_paused = true)]
