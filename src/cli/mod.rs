@@ -126,6 +126,7 @@ fn is_asked_wrongly(error: &anyhow::Error) -> bool {
         || error.is::<pause::NothingToRelease>()
         || error.is::<from_nth::BadInput>()
         || error.is::<man::NoSuchCommand>()
+        || error.is::<send_test::NoSuchEvent>()
         || error.is::<simulate::ScenarioError>()
         || error.is::<trial_report::NoTrial>()
 }

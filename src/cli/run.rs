@@ -11,7 +11,10 @@ use tracing::{info, warn};
 
 use crate::{
     aws, cluster,
-    config::{Config, ConfigError, RunArgs, ServiceConfig, print_config, unknown_variables},
+    config::{
+        Config, ConfigError, RunArgs, ServiceConfig, WithoutEffect, print_config,
+        unknown_variables, without_effect,
+    },
     controller::{self, Board, Parts, Sinks, TrialLog},
     domain::seconds,
     observe::{
@@ -38,6 +41,9 @@ pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resu
         for variable in unknown {
             writeln!(out, "# {variable}: no such setting, ignored")?;
         }
+        for WithoutEffect { flag, why } in without_effect(&config) {
+            writeln!(out, "# {flag} has no effect: {why}")?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     logs::init(&config.service.log_level, config.service.log_format)?;
@@ -47,6 +53,9 @@ pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resu
             "No setting has this variable: it is ignored. `sundown run --print-config` lists \
              those that there are."
         );
+    }
+    for WithoutEffect { flag, why } in without_effect(&config) {
+        warn!(flag, why, "A flag has no effect because of others.");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -14,6 +14,7 @@ mod tests;
 mod validate;
 mod validate_outputs;
 mod values;
+mod without_effect;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -24,6 +25,7 @@ pub use args::{
 pub use error::ConfigError;
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
+pub use without_effect::{WithoutEffect, without_effect};
 
 use crate::{
     domain::{

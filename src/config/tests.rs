@@ -534,3 +534,59 @@ fn a_misspelled_variable_is_found_but_those_of_a_service_are_not() {
     ];
     assert_eq!(unknown_variables(set.iter().map(ToString::to_string)), ["SUNDOWN_DRAIN_TIMOUT"]);
 }
+
+#[test]
+fn flags_without_an_effect_are_named_with_what_would_give_them_one() {
+    let of = |flags: &[&str]| {
+        let config = run(&[&["--queue-url", QUEUE], flags].concat()).unwrap();
+        without_effect(&config).into_iter().map(|w| (w.flag, w.why)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&[]), []);
+    for (flag, with, needed) in [
+        ("--evict-after", &["--evict-after", "rebalance=5m"][..], "--on rebalance=drain"),
+        (
+            "--evict-after",
+            &["--evict-after", "terminate-hook=5m", "--on", "terminate-hook=cordon"],
+            "--on terminate-hook=drain",
+        ),
+        (
+            "--hook-result-on-failure",
+            &["--hook-result-on-failure", "abandon", "--on", "terminate-hook=cordon"],
+            "--on terminate-hook=drain",
+        ),
+        ("--launch-timeout", &["--launch-timeout", "1h", "--on", "launch-hook=ignore"], "remove"),
+        (
+            "--launch-startup-taint",
+            &["--launch-startup-taint", "a/b", "--on", "launch-hook=ignore"],
+            "remove",
+        ),
+        (
+            "--maintenance-condition",
+            &["--maintenance-condition", "--on", "scheduled-change=ignore"],
+            "--on scheduled-change=drain",
+        ),
+        (
+            "--scheduled-window",
+            &["--scheduled-window", "Sat 02:00-06:00 UTC", "--on", "scheduled-change=ignore"],
+            "--on scheduled-change=drain",
+        ),
+        ("--rebalance-ttl", &["--rebalance-ttl", "2h", "--on", "rebalance=ignore"], "prefer"),
+        (
+            "--disruption-target",
+            &["--disruption-target", "--force-after", "never"],
+            "no pod is deleted",
+        ),
+    ] {
+        let found = of(with);
+        assert!(
+            matches!(&found[..], [(name, why)] if *name == flag && why.contains(needed)),
+            "{with:?}: {found:?}"
+        );
+        // Without the other flag, it has an effect.
+        let is_other = |(n, word): (usize, &&str)| n > 0 && word.starts_with("--");
+        let others = with.iter().enumerate().position(is_other).unwrap_or(0);
+        let (alone, _) = with.split_at(others);
+        assert_eq!(of(alone), [], "{alone:?}");
+    }
+    assert_eq!(of(&["--on", "spot=cordon"]), []);
+}

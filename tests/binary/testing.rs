@@ -25,7 +25,7 @@ async fn a_test_goes_the_whole_way_and_is_only_told() {
     stage.world.aws.reroute(Rule::usual(stage.world.queue()).with_tests());
     let mut sundown = stage.leader("sundown", &[]).await;
     for (n, (kind, outcome)) in
-        [("spot", "the node would be cordoned"), ("terminate", "the node would be cordoned")]
+        [("spot", "the node would be cordoned"), ("terminate-hook", "the node would be cordoned")]
             .into_iter()
             .enumerate()
     {
@@ -73,7 +73,8 @@ async fn a_rule_that_does_not_match_tests_lets_none_through_and_the_queue_takes_
     let instance = stage.group(1).remove(0);
     assert_eq!(stage.tool(&["send-test", &instance]).await.code, Some(0));
     assert_eq!(stage.in_queue(), 0);
-    let said = stage.tool(&["send-test", &instance, "--to", "queue", "--kind", "state"]).await;
+    let said =
+        stage.tool(&["send-test", &instance, "--to", "queue", "--kind", "state-change"]).await;
     assert!(
         said.code == Some(0) && said.out.contains(stage.world.queue()),
         "{}{}",
@@ -82,7 +83,7 @@ async fn a_rule_that_does_not_match_tests_lets_none_through_and_the_queue_takes_
     );
     assert_eq!(stage.in_queue(), 1);
     // The hook of a terminate test is that of the instance's own group.
-    let said = stage.tool(&["send-test", &instance, "--kind", "terminate", "--print"]).await;
+    let said = stage.tool(&["send-test", &instance, "--kind", "terminate-hook", "--print"]).await;
     let event: Value =
         serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
     assert_eq!(
@@ -93,8 +94,22 @@ async fn a_rule_that_does_not_match_tests_lets_none_through_and_the_queue_takes_
         (&event["source"], &event["account"], &event["detail"]["sundown"]["real"]),
         (&"sundown.test".into(), &"123456789012".into(), &false.into())
     );
+    let into_pool = ["--kind", "terminate-hook", "--destination", "WarmPool", "--print"];
+    let said = stage.tool(&[&["send-test", instance.as_str()][..], &into_pool].concat()).await;
+    let event: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(
+        (&event["detail"]["Origin"], &event["detail"]["Destination"]),
+        (&"AutoScalingGroup".into(), &"WarmPool".into())
+    );
+    let backward = ["--kind", "launch-successful", "--origin", "EC2", "--print"];
+    let said = stage.tool(&[&["send-test", instance.as_str()][..], &backward].concat()).await;
+    assert!(
+        said.code == Some(2) && said.err.contains("moves from WarmPool to AutoScalingGroup"),
+        "{}",
+        said.err
+    );
     assert_eq!(stage.in_queue(), 1, "what is printed is not sent");
-    let said = stage.tool(&["send-test", &instance, "--kind", "launch"]).await;
+    let said = stage.tool(&["send-test", &instance, "--kind", "launch-hook"]).await;
     assert!(
         said.code == Some(1)
             && said.err.contains("has no launch hook")

@@ -16,8 +16,11 @@ use crate::{
     triage::{GroupHooks, HookGlobs},
 };
 
-/// A shorter HeartbeatTimeout could run out while heartbeats fail a few times.
+/// A shorter HeartbeatTimeout of a terminate hook could run out while heartbeats fail a few times.
 const SHORT: Duration = seconds(60);
+/// The same of a launch hook: after a crash of the leader, the next one receives its message within
+/// a minute.
+const SHORT_OF_LAUNCH: Duration = seconds(180);
 /// A drain ends this long before AWS's own limit (`lifecycle/limits.rs`).
 const RESERVE: Duration = seconds(60);
 
@@ -155,10 +158,16 @@ fn timing(
     let about = format!("{group}/{}", hook.hook);
     let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
     let mut found = Vec::new();
-    if heartbeat < SHORT {
+    let short = match hook.transition {
+        Transition::Terminating => SHORT,
+        Transition::Launching => SHORT_OF_LAUNCH,
+    };
+    if heartbeat < short {
         let message = format!(
-            "its HeartbeatTimeout is {}: a short trouble with AWS lets it run out",
-            duration_text(heartbeat)
+            "its HeartbeatTimeout is {}, less than {}: it runs out if Sundown cannot call AWS for a \
+             short time, or if its leader crashes",
+            duration_text(heartbeat),
+            duration_text(short)
         );
         found.push(
             Finding::no(
@@ -332,6 +341,10 @@ mod tests {
         let with = |text: &str| Hook { metadata: Some(text.to_owned()), ..ours.clone() };
         let short =
             Hook { heartbeat_timeout: seconds(30), global_timeout: seconds(3000), ..ours.clone() };
+        let two_minutes = |transition| Hook {
+            heartbeat_timeout: seconds(120),
+            ..hook("sundown-short", transition)
+        };
         let launch = Hook { default_result: HookResult::Abandon, ..hook("new", Launching) };
         for (hooks, globs, timeout, expected) in [
             (vec![], &[][..], None, vec![none]),
@@ -344,6 +357,13 @@ mod tests {
                 vec![("hook.timeout", Answer::No, false)],
             ),
             (vec![short], &[], None, vec![("hook.timeout", Answer::No, false)]),
+            (vec![two_minutes(Terminating)], &[], None, vec![good]),
+            (
+                vec![ours.clone(), two_minutes(Launching)],
+                &[],
+                None,
+                vec![good, ("hook.timeout", Answer::No, false)],
+            ),
             (
                 vec![ours.clone(), launch],
                 &[],

@@ -1,22 +1,34 @@
 //! Builds a test event. Apart from its source it looks like AWS's event of that kind. No I/O.
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::{
-    domain::{BLOCK_NOTICE, InstanceId, Moment, ReservationId, seconds},
+    domain::{BLOCK_NOTICE, InstanceId, Moment, ReservationId, Transition, seconds},
     interruption::{CAPACITY_BLOCK, TEST_SOURCE},
 };
 
-/// The kind of interruption that a test event imitates.
+/// The kind of event that a test imitates, with the names of `--on`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// A terminate hook waits
-    Terminate,
+    #[value(alias = "terminate")]
+    TerminateHook,
+    /// A terminate hook waits while the root volume of the instance is replaced
+    RootVolume,
     /// A launch hook waits
-    Launch,
+    #[value(alias = "launch")]
+    LaunchHook,
+    /// The instance has moved out of the warm pool into its group
+    LaunchSuccessful,
     /// A spot interruption in two minutes
     Spot,
+    /// A spot interruption that stops the instance
+    SpotStop,
+    /// A spot interruption that hibernates the instance
+    SpotHibernate,
     /// An interruptible Capacity Reservation is taken back in two minutes
     #[value(alias = "capacity")]
     CapacityReservation,
@@ -25,25 +37,107 @@ pub(super) enum Kind {
     /// A rebalance recommendation
     Rebalance,
     /// The instance is stopping
-    State,
+    #[value(alias = "state")]
+    StateChange,
     /// AWS Health announces a retirement
     #[value(alias = "health")]
     ScheduledChange,
 }
 
+/// Where an instance comes from or goes to in a lifecycle event, in the words of Auto Scaling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Place {
+    #[value(name = "EC2")]
+    Ec2,
+    #[value(name = "AutoScalingGroup")]
+    Group,
+    #[value(name = "WarmPool")]
+    WarmPool,
+}
+
+impl Place {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ec2 => "EC2",
+            Self::Group => "AutoScalingGroup",
+            Self::WarmPool => "WarmPool",
+        }
+    }
+}
+
+/// Auto Scaling sends no event of the kind with this origin and destination. The text has those
+/// that it sends.
+#[derive(Debug, thiserror::Error)]
+#[error("--origin and --destination: {0}")]
+pub(in crate::cli) struct NoSuchEvent(String);
+
 impl Kind {
     /// `detail-type`.
     pub(super) const fn detail_type(self) -> &'static str {
         match self {
-            Self::Terminate => "EC2 Instance-terminate Lifecycle Action",
-            Self::Launch => "EC2 Instance-launch Lifecycle Action",
-            Self::Spot => "EC2 Spot Instance Interruption Warning",
+            Self::TerminateHook | Self::RootVolume => "EC2 Instance-terminate Lifecycle Action",
+            Self::LaunchHook => "EC2 Instance-launch Lifecycle Action",
+            Self::LaunchSuccessful => "EC2 Instance Launch Successful",
+            Self::Spot | Self::SpotStop | Self::SpotHibernate => {
+                "EC2 Spot Instance Interruption Warning"
+            }
             Self::CapacityReservation => "EC2 Capacity Reservation Instance Interruption Warning",
             Self::CapacityBlock => CAPACITY_BLOCK,
             Self::Rebalance => "EC2 Instance Rebalance Recommendation",
-            Self::State => "EC2 Instance State-change Notification",
+            Self::StateChange => "EC2 Instance State-change Notification",
             Self::ScheduledChange => "AWS Health Event",
         }
+    }
+
+    /// `Origin` and `Destination` that Auto Scaling gives to events of this kind, the usual ones
+    /// first. Empty: events of this kind name none.
+    const fn moves(self) -> &'static [(Place, Place)] {
+        match self {
+            Self::TerminateHook => &[
+                (Place::Group, Place::Ec2),
+                (Place::Group, Place::WarmPool),
+                (Place::WarmPool, Place::Ec2),
+            ],
+            Self::RootVolume => &[(Place::Group, Place::Group)],
+            Self::LaunchHook => &[
+                (Place::Ec2, Place::Group),
+                (Place::Ec2, Place::WarmPool),
+                (Place::WarmPool, Place::Group),
+            ],
+            Self::LaunchSuccessful => &[(Place::WarmPool, Place::Group)],
+            _ => &[],
+        }
+    }
+
+    /// `Origin` and `Destination` of an event for which the command line may name one of them or
+    /// both. `None`: events of this kind name none.
+    ///
+    /// # Errors
+    ///
+    /// Auto Scaling sends no such event.
+    pub(super) fn moved(
+        self,
+        origin: Option<Place>,
+        destination: Option<Place>,
+    ) -> Result<Option<(Place, Place)>, NoSuchEvent> {
+        let is_it = |(from, to): &&(Place, Place)| {
+            origin.is_none_or(|o| o == *from) && destination.is_none_or(|d| d == *to)
+        };
+        let found = self.moves().iter().find(is_it).copied();
+        if found.is_some() || (origin.is_none() && destination.is_none()) {
+            return Ok(found);
+        }
+        let kind = self.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        let all: Vec<String> = self
+            .moves()
+            .iter()
+            .map(|(from, to)| format!("from {} to {}", from.as_str(), to.as_str()))
+            .collect();
+        Err(NoSuchEvent(if all.is_empty() {
+            format!("events of kind {kind} have no origin and no destination: leave the flags out")
+        } else {
+            format!("in an event of kind {kind}, an instance moves {}", all.join(" or "))
+        }))
     }
 
     /// Whether the event names a Capacity Block and no instance.
@@ -51,9 +145,18 @@ impl Kind {
         matches!(self, Self::CapacityBlock)
     }
 
-    /// Whether the event names a lifecycle hook.
-    pub(super) const fn has_hook(self) -> bool {
-        matches!(self, Self::Terminate | Self::Launch)
+    /// Whether the event names an Auto Scaling group.
+    pub(super) const fn has_group(self) -> bool {
+        !self.moves().is_empty()
+    }
+
+    /// The transition of the lifecycle hook that the event names; `None`: it names no hook.
+    pub(super) const fn transition(self) -> Option<Transition> {
+        match self {
+            Self::TerminateHook | Self::RootVolume => Some(Transition::Terminating),
+            Self::LaunchHook => Some(Transition::Launching),
+            _ => None,
+        }
     }
 }
 
@@ -62,8 +165,12 @@ impl Kind {
 pub(super) struct About<'a> {
     pub(super) kind: Kind,
     pub(super) instance: &'a InstanceId,
-    /// Group and hook. `None`: the kind has no hook.
-    pub(super) hook: Option<(&'a str, &'a str)>,
+    /// The Auto Scaling group. `None`: the kind names none.
+    pub(super) group: Option<&'a str>,
+    /// The lifecycle hook. `None`: the kind names none.
+    pub(super) hook: Option<&'a str>,
+    /// `Origin` and `Destination`. `None`: the kind names none.
+    pub(super) moved: Option<(Place, Place)>,
     /// `None`: the kind names none.
     pub(super) reservation: Option<&'a ReservationId>,
     pub(super) region: &'a str,
@@ -78,8 +185,12 @@ pub(super) struct About<'a> {
 pub(super) fn detail(about: &About<'_>) -> Value {
     let instance = about.instance.as_str();
     let mut detail = match about.kind {
-        Kind::Terminate | Kind::Launch => hook(about),
+        Kind::TerminateHook | Kind::RootVolume | Kind::LaunchHook | Kind::LaunchSuccessful => {
+            lifecycle(about)
+        }
         Kind::Spot => json!({ "instance-id": instance, "instance-action": "terminate" }),
+        Kind::SpotStop => json!({ "instance-id": instance, "instance-action": "stop" }),
+        Kind::SpotHibernate => json!({ "instance-id": instance, "instance-action": "hibernate" }),
         Kind::CapacityBlock => json!({
             "capacity-reservation-id": about.reservation.map(ReservationId::as_str),
             "end-date": text(about.now.plus(BLOCK_NOTICE)),
@@ -91,7 +202,7 @@ pub(super) fn detail(about: &About<'_>) -> Value {
             })
         }
         Kind::Rebalance => json!({ "instance-id": instance }),
-        Kind::State => json!({ "instance-id": instance, "state": "stopping" }),
+        Kind::StateChange => json!({ "instance-id": instance, "state": "stopping" }),
         Kind::ScheduledChange => json!({
             "eventArn": format!(
                 "arn:aws:health:{}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/{}",
@@ -114,17 +225,29 @@ pub(super) fn detail(about: &About<'_>) -> Value {
     detail
 }
 
-fn hook(about: &About<'_>) -> Value {
-    let (group, hook) = about.hook.unwrap_or_default();
-    let (transition, origin, destination) = match about.kind {
-        Kind::Launch => ("autoscaling:EC2_INSTANCE_LAUNCHING", "EC2", "AutoScalingGroup"),
-        _ => ("autoscaling:EC2_INSTANCE_TERMINATING", "AutoScalingGroup", "EC2"),
-    };
-    json!({
-        "LifecycleActionToken": about.token, "AutoScalingGroupName": group,
-        "LifecycleHookName": hook, "EC2InstanceId": about.instance.as_str(),
-        "LifecycleTransition": transition, "Origin": origin, "Destination": destination,
-    })
+/// `detail` of what Auto Scaling sends.
+fn lifecycle(about: &About<'_>) -> Value {
+    let mut detail = BTreeMap::from([
+        ("AutoScalingGroupName", about.group.unwrap_or_default()),
+        ("EC2InstanceId", about.instance.as_str()),
+    ]);
+    if let Some((origin, destination)) = about.moved {
+        detail.extend([("Origin", origin.as_str()), ("Destination", destination.as_str())]);
+    }
+    if let Some(hook) = about.hook {
+        detail.extend([("LifecycleActionToken", about.token), ("LifecycleHookName", hook)]);
+    }
+    if let Some(transition) = about.kind.transition() {
+        let word = match transition {
+            Transition::Terminating => "autoscaling:EC2_INSTANCE_TERMINATING",
+            Transition::Launching => "autoscaling:EC2_INSTANCE_LAUNCHING",
+        };
+        detail.insert("LifecycleTransition", word);
+    }
+    if about.kind == Kind::RootVolume {
+        detail.insert("Action", "ReplaceRootVolume");
+    }
+    json!(detail)
 }
 
 /// `resources`.
@@ -173,13 +296,15 @@ mod tests {
     fn every_kind_is_parsed_as_a_test_and_never_as_a_real_event() {
         let instance: InstanceId = "i-0123456789abcdef0".parse().unwrap();
         let kinds = Kind::value_variants();
-        assert_eq!(kinds.len(), 8);
+        assert_eq!(kinds.len(), 12);
         let reservation = "cr-1234567890abcdef0".parse().unwrap();
         for (kind, real) in kinds.iter().flat_map(|k| [(*k, false), (*k, true)]) {
             let about = About {
                 kind,
                 instance: &instance,
-                hook: Some(("asg", "sundown-terminate")),
+                group: kind.has_group().then_some("asg"),
+                hook: kind.transition().map(|_| "sundown-hook"),
+                moved: kind.moved(None, None).unwrap(),
                 reservation: Some(&reservation),
                 region: "eu-west-1",
                 account: "123456789012",
@@ -205,18 +330,31 @@ mod tests {
                 (real, instance.clone(), Some(about.now)),
                 "{kind:?}"
             );
-            let expected = match kind {
-                Kind::Terminate => Said::TerminateHook,
-                Kind::Launch => Said::LaunchHook,
-                Kind::Spot => Said::Spot,
-                Kind::CapacityReservation => Said::CapacityReservation,
-                Kind::CapacityBlock => Said::CapacityBlock,
-                Kind::Rebalance => Said::Rebalance,
-                Kind::State => Said::StateChange,
-                Kind::ScheduledChange => Said::ScheduledChange,
-            };
-            assert_eq!(only.kind(), expected);
-            assert_eq!(only.hook().is_some_and(|h| h.token.is_some()), kind.has_hook());
+            let name = kind.to_possible_value().unwrap().get_name().to_owned();
+            assert_eq!(Some(only.kind()), Said::from_word(&name));
+            assert_eq!(only.hook().is_some_and(|h| h.token.is_some()), kind.transition().is_some());
         }
+    }
+
+    #[test]
+    fn an_instance_moves_between_ec2_its_group_and_the_warm_pool_as_auto_scaling_moves_it() {
+        use Place::{Ec2, Group, WarmPool};
+        for (kind, origin, destination, moved) in [
+            (Kind::TerminateHook, None, None, Some((Group, Ec2))),
+            (Kind::TerminateHook, None, Some(WarmPool), Some((Group, WarmPool))),
+            (Kind::TerminateHook, Some(WarmPool), None, Some((WarmPool, Ec2))),
+            (Kind::LaunchHook, None, None, Some((Ec2, Group))),
+            (Kind::LaunchHook, None, Some(WarmPool), Some((Ec2, WarmPool))),
+            (Kind::LaunchHook, Some(WarmPool), Some(Group), Some((WarmPool, Group))),
+            (Kind::RootVolume, None, None, Some((Group, Group))),
+            (Kind::LaunchSuccessful, None, None, Some((WarmPool, Group))),
+            (Kind::Spot, None, None, None),
+        ] {
+            assert_eq!(kind.moved(origin, destination).unwrap(), moved, "{kind:?}");
+        }
+        let no_pool = Kind::Spot.moved(None, Some(WarmPool)).unwrap_err().to_string();
+        assert!(no_pool.contains("kind spot have no origin"), "{no_pool}");
+        let backward = Kind::LaunchHook.moved(Some(Group), None).unwrap_err().to_string();
+        assert!(backward.contains("moves from EC2 to AutoScalingGroup or from"), "{backward}");
     }
 }

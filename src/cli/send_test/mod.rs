@@ -9,8 +9,9 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
+pub(super) use self::event::NoSuchEvent;
 use self::{
-    event::{About, Kind, detail, resources, whole},
+    event::{About, Kind, Place, detail, resources, whole},
     witness::EventWatch,
 };
 use super::people::{advised, block_on, connect, print_line, uuid};
@@ -44,12 +45,21 @@ pub(super) struct SendTestArgs {
     /// URL of the queue, with --to queue
     #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
     queue_url: Vec<QueueUrl>,
-    /// The Auto Scaling group of a hook; else that of the instance
+    /// The Auto Scaling group in the event; else that of the instance
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
     /// The hook; else the first of the group
     #[arg(long, value_name = "NAME")]
     hook: Option<String>,
+    /// Where the instance comes from in an event of Auto Scaling; else as in an ordinary launch or
+    /// termination
+    #[arg(long, value_enum, value_name = "PLACE")]
+    origin: Option<Place>,
+    /// Where the instance goes in an event of Auto Scaling; else as in an ordinary launch or
+    /// termination. `--kind terminate-hook --destination WarmPool` is about an instance that goes
+    /// into the warm pool
+    #[arg(long, value_enum, value_name = "PLACE")]
+    destination: Option<Place>,
     /// The Capacity Block of `--kind capacity-block`; else that of the instance. The test is about
     /// all instances of the block
     #[arg(long, value_name = "ID")]
@@ -97,12 +107,17 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     if args.to == Way::Queue && queue.is_none() && !args.print {
         return Err(ConfigError::no_queue().into());
     }
+    let moved = args.kind.moved(args.origin, args.destination)?;
     let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
     let watch = match args.wait {
         Some(most) => Some((EventWatch::begin(&args.kube, args.real).await?, most)),
         None => None,
     };
-    let hook = if args.kind.has_hook() { Some(hook(args, &clients).await?) } else { None };
+    let group = if args.kind.has_group() { Some(group(args, &clients).await?) } else { None };
+    let hook = match (&group, args.kind.transition()) {
+        (Some(group), Some(of)) => Some(hook(args, &clients, group, of).await?),
+        _ => None,
+    };
     let reservation =
         if args.kind.names_block() { Some(reservation(args, &clients).await?) } else { None };
     // The account is only a field of the event. The test can be sent without it.
@@ -112,7 +127,9 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     let about = About {
         kind: args.kind,
         instance: &args.instance,
-        hook: hook.as_ref().map(|(group, hook)| (group.as_str(), hook.as_str())),
+        group: group.as_deref(),
+        hook: hook.as_deref(),
+        moved,
         reservation: reservation.as_ref(),
         region: clients.region().unwrap_or_default(),
         account: &account,
@@ -176,21 +193,17 @@ fn print_outcome(reported: Result<Option<String>, String>, most: Duration) -> Ex
     ExitCode::from(NOT_REPORTED)
 }
 
-/// Group and hook: those in the flags, or else those of the instance.
-async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String, String)> {
-    if let (Some(group), Some(hook)) = (&args.group, &args.hook) {
-        return Ok((group.clone(), hook.clone()));
-    }
-    let group = match &args.group {
-        Some(group) => group.clone(),
-        None => group_of(args, clients).await?,
-    };
+/// The hook in the flags, or else the first of the group that has this transition.
+async fn hook(
+    args: &SendTestArgs,
+    clients: &Clients,
+    group: &str,
+    transition: Transition,
+) -> anyhow::Result<String> {
     if let Some(hook) = &args.hook {
-        return Ok((group, hook.clone()));
+        return Ok(hook.clone());
     }
-    let transition =
-        if args.kind == Kind::Launch { Transition::Launching } else { Transition::Terminating };
-    let hooks = clients.autoscaling().hooks(&GroupName::from(group.as_str())).await;
+    let hooks = clients.autoscaling().hooks(&GroupName::from(group)).await;
     let hooks = hooks
         .map_err(|error| advised(error, POLICY))
         .context("its hooks cannot be asked for: name one with --hook")?;
@@ -200,13 +213,12 @@ async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String,
         .map(|h| h.hook.to_string())
         .collect();
     let ours = of_kind.iter().find(|name| name.starts_with("sundown")).or_else(|| of_kind.first());
-    let hook = ours.cloned().with_context(|| {
+    ours.cloned().with_context(|| {
         format!(
             "group {group} has no {} hook: name one with --hook, or make it with `sundown enroll`",
             transition.word()
         )
-    })?;
-    Ok((group, hook))
+    })
 }
 
 /// The Capacity Block in the flags, or else that of the instance.
@@ -220,7 +232,11 @@ async fn reservation(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<R
     found.with_context(|| format!("{} runs in no Capacity Block; {name_it}", args.instance))
 }
 
-async fn group_of(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<String> {
+/// The Auto Scaling group in the flags, or else that of the instance.
+async fn group(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<String> {
+    if let Some(group) = &args.group {
+        return Ok(group.clone());
+    }
     let name_it = "name its group with --group";
     let found = clients.ec2().describe_instances(std::slice::from_ref(&args.instance)).await;
     let found = found.map_err(|error| advised(error, POLICY)).context(name_it)?;

@@ -204,7 +204,7 @@ async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() 
         said.out
     );
     // Only EventBridge has an endpoint of its own: nothing else is asked there.
-    let mut elsewhere = account.command(&["send-test", &instance, "--kind", "state"]);
+    let mut elsewhere = account.command(&["send-test", &instance, "--kind", "state-change"]);
     let variables = [
         ("AWS_ENDPOINT_URL_EVENTBRIDGE", account.url.as_str()),
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),

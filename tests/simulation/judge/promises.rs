@@ -56,7 +56,7 @@ impl Promise {
         match self {
             Self::HookKeptOpen => ("a hook is kept open until it is completed", 88),
             Self::NotTooEarly => ("a hook is not completed before its node is empty", 74),
-            Self::NotTooLate => ("a hook is completed as soon as its node is empty", 50),
+            Self::NotTooLate => ("a hook is completed as soon as its node is empty", 60),
             Self::AskedBeforeGivenUp => ("each pod of a node that is given up was asked to go", 95),
             Self::AskedInTime => ("each pod is asked to go while there is time", 22),
             Self::MessageKept => ("no message is deleted before its intent is durable", 99),
