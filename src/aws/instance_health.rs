@@ -31,7 +31,9 @@ impl Ec2 {
         for check in StatusCheck::ALL {
             let impaired = SummaryStatus::Impaired.as_str().to_owned();
             let statuses = self.statuses(check.filter(), vec![impaired]).await?;
-            found.extend(statuses.into_iter().map(|status| (status.id.clone(), status)));
+            // A server that knows no such filter shows healthy instances, too.
+            let failing = statuses.into_iter().filter(|status| !status.failed_checks.is_empty());
+            found.extend(failing.map(|status| (status.id.clone(), status)));
         }
         Ok(found.into_values().collect())
     }
@@ -40,7 +42,9 @@ impl Ec2 {
     /// account, that have a scheduled event. One call, and more for more than 1000 instances.
     pub async fn instances_with_events(&self) -> Result<Vec<InstanceStatus>, AwsError> {
         let codes = ScheduledEvent::CODES.map(str::to_owned).to_vec();
-        self.statuses("event.code", codes).await
+        let mut found = self.statuses("event.code", codes).await?;
+        found.retain(|status| !status.events.is_empty());
+        Ok(found)
     }
 
     /// The running instances that a filter matches, with their status.

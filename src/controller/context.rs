@@ -138,7 +138,13 @@ impl Term {
         let end = self.end.clone();
         let task = Box::pin(task);
         self.shared.spawner.spawn(async move {
-            end.run_until_cancelled(task).await;
+            // Looks at the end first: another task that ends may have woken this one, and nothing
+            // begins any more.
+            tokio::select! {
+                biased;
+                () = end.cancelled() => {}
+                () = task => {}
+            }
         })
     }
 

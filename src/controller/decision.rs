@@ -28,7 +28,7 @@ use crate::{
     observe::MessageOutcome,
     record,
     runtime::Backoff,
-    triage::{HooksAnswer, Knowledge, Verdict, Wait, triage},
+    triage::{ActionEndSeen, HooksAnswer, Knowledge, Verdict, Wait, triage},
 };
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
@@ -333,9 +333,15 @@ impl Decision {
                 .filter(|n| Knowledge::is_named_after(n, facts))
                 .collect();
         }
-        let heartbeats = &self.term.shared.heartbeat_answers;
-        self.known.is_action_over =
-            self.kept_alive.as_ref().is_some_and(|action| heartbeats.is_over(action));
+        let (heartbeats, actions) = (&self.term.shared.heartbeat_answers, &self.term.actions);
+        let named = self.interruption.lifecycle_action(&self.interruption.instance);
+        self.known.action_end = if named.is_some_and(|action| actions.is_completed(&action)) {
+            ActionEndSeen::Completed
+        } else if self.kept_alive.as_ref().is_some_and(|action| heartbeats.is_over(action)) {
+            ActionEndSeen::Over
+        } else {
+            ActionEndSeen::NotKnown
+        };
         if !matches!(self.known.hooks, Some(HooksAnswer::Described(_)))
             && let Some(action) = self.interruption.hook()
         {

@@ -52,24 +52,45 @@ enum Written {
     Reopened,
 }
 
-/// Waits until a completion may begin. While the channel holds `None`, it may not begin.
-async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
+/// When a completion may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// Not before another order.
+    Later,
+    /// From this moment on.
+    From(Moment),
+    /// At once.
+    Now,
+}
+
+impl From<Option<Moment>> for Begin {
+    fn from(from: Option<Moment>) -> Self {
+        from.map_or(Self::Later, Self::From)
+    }
+}
+
+/// Waits until a completion may begin. Without a sender it never may: the term has ended, and the
+/// next leader completes the actions.
+async fn wait(clock: Clock, mut begin: watch::Receiver<Begin>) {
     loop {
-        let from = *told.borrow_and_update();
+        let from = match *begin.borrow_and_update() {
+            Begin::Later => Moment::MAX,
+            Begin::From(from) => from,
+            Begin::Now => return,
+        };
         tokio::select! {
             biased;
-            changed = told.changed() => if changed.is_err() {
-                // The fleet has dropped the sender: nothing is left to wait for (`CompleteNow`).
-                return;
+            changed = begin.changed() => if changed.is_err() {
+                return std::future::pending().await;
             },
-            () = clock.sleep_until(from.unwrap_or(Moment::MAX)), if from.is_some() => return,
+            () = clock.sleep_until(from), if from != Moment::MAX => return,
         }
     }
 }
 
 /// Starts a completion. Returns a sender for the time at which it may begin; `None` if it begins at
 /// once.
-pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Option<Moment>>> {
+pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Begin>> {
     let (id, from, clock) = (end.id, end.from, term.shared.clock);
     let release = Release { term: term.clone(), done: Box::default(), end };
     if id.is_none() {
@@ -77,15 +98,15 @@ pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<O
         return None;
     }
     let span = term.drain_span(&release.end.drain.node.name);
-    let (due, told) = watch::channel(from);
+    let (sender, begin) = watch::channel(Begin::from(from));
     term.spawn(
         async move {
-            wait(clock, told).await;
+            wait(clock, begin).await;
             release.run().await;
         }
         .instrument(span),
     );
-    Some(due)
+    Some(sender)
 }
 
 impl Release {
@@ -100,6 +121,10 @@ impl Release {
         } else {
             let record = self.end.drain.record.clone();
             Box::pin(self.complete(actions, &record)).await;
+            // If AWS had ended the newest action of a hook, an earlier one may still be open. The
+            // Node may have lost the record that shows that.
+            let earlier = self.term.open_actions(&record, &self.end.drain.instance);
+            Box::pin(self.complete(earlier, &record)).await;
         }
         if !self.end.is_node_deleted {
             self.end.is_node_deleted = self.write().await == Written::NodeGone;
@@ -115,6 +140,9 @@ impl Release {
     async fn complete(&mut self, actions: Vec<LifecycleAction>, record: &Record) {
         let actions: Vec<_> =
             actions.into_iter().filter(|o| self.done.actions.insert(o.clone())).collect();
+        if actions.is_empty() {
+            return;
+        }
         let completions =
             actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let ends = futures::future::join_all(completions).await;
@@ -292,6 +320,27 @@ mod tests {
 
     fn size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
         size_of::<F>()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_completion_begins_when_it_is_told_to_and_never_because_the_term_has_ended() {
+        let clock = Clock::system();
+        let begins = async |last: Option<Begin>| {
+            let (sender, begin) = watch::channel(Begin::Later);
+            let waiting = tokio::time::timeout(seconds(3600), wait(clock, begin));
+            let (began, ()) = tokio::join!(waiting, async {
+                tokio::task::yield_now().await;
+                if let Some(last) = last {
+                    sender.send_replace(last);
+                }
+                drop(sender);
+            });
+            began.is_ok()
+        };
+        assert!(begins(Some(Begin::Now)).await);
+        assert!(!begins(None).await);
+        assert!(!begins(Some(Begin::Later)).await);
+        assert!(!begins(Some(Begin::From(clock.now().plus(seconds(60))))).await);
     }
 
     /// Ten thousand drains may end at once, each in a future of its own.

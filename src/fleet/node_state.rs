@@ -109,9 +109,12 @@ impl PausedBy {
 /// Whether the kubelet of a node reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kubelet {
-    /// It reports, or its silence does not count.
+    /// It reports.
     Reporting,
-    /// It is silent. EC2 is asked whether the instance has ended.
+    /// It is silent, but so are too many others, or the API server had an outage lately. Only EC2
+    /// can show that the instance has ended, and is asked.
+    SilentWithMany,
+    /// It is silent, and the node is unreachable. EC2 is asked whether the instance has ended.
     Silent,
 }
 

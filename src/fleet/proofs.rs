@@ -114,8 +114,8 @@ impl Fleet {
         self.feed(name, Input::Release);
     }
 
-    /// Finds nodes that have become unreachable or reachable. A node is unreachable if its kubelet
-    /// has been silent for a minute and that silence counts ([`drain::SilenceEvidence`]).
+    /// Finds nodes whose kubelets have become silent or report again. A node is unreachable if its
+    /// kubelet has been silent for a minute and that silence counts ([`drain::SilenceEvidence`]).
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.now;
         let silent: Vec<_> = self
@@ -123,7 +123,7 @@ impl Fleet {
             .iter()
             .filter(|(_, state)| {
                 state.is_draining()
-                    && (state.node.ready == Ready::Unknown || state.kubelet == Kubelet::Silent)
+                    && (state.node.ready == Ready::Unknown || state.kubelet != Kubelet::Reporting)
             })
             .map(|(name, _)| name.clone())
             .collect();
@@ -135,32 +135,35 @@ impl Fleet {
         let is_conclusive = self.lookup.facts.silence_evidence().is_conclusive(now);
         for name in silent {
             let Some(state) = self.drains.get_mut(&name) else { continue };
-            let unreachable =
-                drain::is_silent(state.node.ready, state.node.ready_since, now) && is_conclusive;
-            if unreachable == (state.kubelet == Kubelet::Silent) {
-                continue;
-            }
-            state.kubelet = if unreachable { Kubelet::Silent } else { Kubelet::Reporting };
+            let is_silent = drain::is_silent(state.node.ready, state.node.ready_since, now);
+            let kubelet = match (is_silent, is_conclusive) {
+                (false, _) => Kubelet::Reporting,
+                (true, false) => Kubelet::SilentWithMany,
+                (true, true) => Kubelet::Silent,
+            };
+            let before = std::mem::replace(&mut state.kubelet, kubelet);
             let instance = state.instance.clone();
-            if !unreachable {
-                self.out.push(Effect::StopReadingSilent(name.clone()));
-            }
-            self.out.report(
-                &name,
-                if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletReporting },
-            );
-            self.feed(
-                &name,
-                Input::Node(if unreachable {
-                    NodeCondition::Unreachable
-                } else {
-                    NodeCondition::Fine
-                }),
-            );
-            if unreachable {
+            self.kubelet_changed(&name, before, kubelet);
+            if kubelet != before && kubelet != Kubelet::Reporting {
                 self.out.push(Effect::Ask(Question::InstanceState { node: name, instance }));
             }
         }
+    }
+
+    /// Tells the drain if its node has become unreachable or reachable.
+    fn kubelet_changed(&mut self, name: &NodeName, before: Kubelet, now: Kubelet) {
+        let is_unreachable = now == Kubelet::Silent;
+        if is_unreachable == (before == Kubelet::Silent) {
+            return;
+        }
+        let (event, condition) = if is_unreachable {
+            (DrainEvent::KubeletSilent, NodeCondition::Unreachable)
+        } else {
+            self.out.push(Effect::StopReadingSilent(name.clone()));
+            (DrainEvent::KubeletReporting, NodeCondition::Fine)
+        };
+        self.out.report(name, event);
+        self.feed(name, Input::Node(condition));
     }
 
     /// Reads the Node of a silent kubelet from the API server, because the index may be outdated.
@@ -202,7 +205,8 @@ impl Fleet {
     }
 
     /// EC2 reports that the instance stops, or has stopped (`has_ended`). If the kubelet is silent,
-    /// the drain ends at once. If it reports, the drain ends only when the instance has stopped.
+    /// alone or with many others, the drain ends at once. If it reports, the drain ends only when
+    /// the instance has stopped.
     pub(super) fn instance_ends(
         &mut self,
         name: &NodeName,
@@ -210,7 +214,7 @@ impl Fleet {
         has_ended: bool,
     ) {
         if self.drains.get(name).is_some_and(|state| {
-            state.instance == *instance && (has_ended || state.kubelet == Kubelet::Silent)
+            state.instance == *instance && (has_ended || state.kubelet != Kubelet::Reporting)
         }) {
             self.feed(name, Input::Node(NodeCondition::InstanceOver));
         }

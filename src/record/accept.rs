@@ -183,6 +183,10 @@ pub fn accept(
         | RecordStatus::Open(_)
         | RecordStatus::Doubtful { .. } => return Accept::Repeat,
     };
+    // The node still has Sundown's cordon, for example because it waits for the return of its
+    // instance. If the new record did not cordon, nobody would ever uncordon the node.
+    let has_our_cordon = node.unschedulable && !record.before.unschedulable;
+    let record = if !joins && has_our_cordon { record.at_least_cordoned() } else { record };
     let was_cordoned = joins && record_cordons(node);
     let is_over_hooks = record.hooks().len() > MAX_HOOKS;
     if is_over_hooks

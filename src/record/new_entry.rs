@@ -22,6 +22,10 @@ const REPEATED_AFTER: Duration = seconds(60);
 /// An end that is this near replaces the record of a drained sick instance.
 pub const ENDS_SOON: Duration = seconds(3600);
 
+/// By how much the times of two actions of one hook may be in the wrong order. A time may lie up to
+/// 5 s after its accept.
+const TIMES_DIFFER: Duration = seconds(10);
+
 /// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
 /// sweep.
 const CLOCKS_DIFFER: Duration = seconds(5);
@@ -194,11 +198,13 @@ impl NewEntry {
 
     /// AWS keeps only one action of a hook and an instance open at a time. So an action with
     /// another token that began later has replaced the earlier one (root volumes that are replaced
-    /// one after the other, a way back into a warm pool). Actions without a token cannot be
-    /// distinguished.
+    /// one after the other, a way back into a warm pool). In doubt the action counts as later: a
+    /// late copy of an earlier one costs a call, but an action that is dropped is never completed.
+    /// Actions without a token cannot be distinguished.
     fn is_a_later_action_than(&self, other: &KnownEntry) -> bool {
         let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
-        tokens.is_some_and(|(new, old)| new != old) && self.entry.time > other.time
+        tokens.is_some_and(|(new, old)| new != old)
+            && self.entry.time.plus(TIMES_DIFFER) > other.time
     }
 
     /// It brings a lifecycle action that the released record does not cover: one of a hook that the

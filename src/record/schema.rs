@@ -225,6 +225,18 @@ impl Record {
         self.released.as_ref()
     }
 
+    /// The same record, with the response `cordon` instead of a weaker one.
+    pub(super) fn at_least_cordoned(mut self) -> Self {
+        let known = self.interruptions.iter_mut().filter_map(|entry| match entry {
+            Entry::Known(known) => Some(known),
+            Entry::Unknown(_) => None,
+        });
+        for entry in known.filter(|entry| !entry.response().cordons()) {
+            entry.response = Some(Response::Cordon.as_str().to_owned());
+        }
+        self
+    }
+
     /// The strongest response to any of its interruptions: what Sundown does with the node.
     #[must_use]
     pub fn response(&self) -> Response {

@@ -43,8 +43,8 @@ pub struct Knowledge {
     pub hooks_before: Option<HooksAnswer>,
     /// The answer to the last heartbeat.
     pub heartbeat: Option<HeartbeatAnswer>,
-    /// AWS no longer has the lifecycle action open, as a heartbeat showed.
-    pub is_action_over: bool,
+    /// The end of the lifecycle action that the message names.
+    pub action_end: ActionEndSeen,
     /// Whether the Node of an instance that launches was read, to restore it after a drain.
     pub return_check: ReturnCheck,
     /// The rest about an instance that launches. Boxed: most messages need none.
@@ -52,6 +52,19 @@ pub struct Knowledge {
     /// When the last uncached LIST began, and the Nodes of the instance in it. Cleared if one of
     /// these Nodes turns out to be deleted.
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
+}
+
+/// What AWS has shown this process of the end of a lifecycle action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ActionEndSeen {
+    /// Nothing: it may be open.
+    #[default]
+    NotKnown,
+    /// It answered a heartbeat with "No active Lifecycle Action".
+    Over,
+    /// It accepted our completion of the action with the token in the message, so the message is a
+    /// copy.
+    Completed,
 }
 
 /// What is known about an instance that launches.
@@ -121,7 +134,7 @@ impl Knowledge {
             hooks_asked_at: None,
             hooks_before: None,
             heartbeat: None,
-            is_action_over: false,
+            action_end: ActionEndSeen::NotKnown,
             return_check: ReturnCheck::Never,
             launch: None,
             listed: None,

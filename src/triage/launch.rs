@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::{Knowledge, Question};
+use super::{ActionEndSeen, Knowledge, Question};
 use crate::domain::{
     DaemonSetName, HookResult, LifecycleAction, Moment, Node, NodeName, Ready, seconds,
 };
@@ -139,7 +139,7 @@ impl Launch<'_> {
     pub(super) fn next_step(&self) -> LaunchStep {
         let Self { known, now, .. } = *self;
         let is_refused = self.into_pool.is_some() && self.is_confirmed() == Some(false);
-        if self.is_over || known.is_action_over || is_refused {
+        if self.is_over || known.action_end != ActionEndSeen::NotKnown || is_refused {
             return LaunchStep::Complete(LaunchEnd::Over, HookResult::Continue);
         }
         let Some(missing) = self.missing() else {

@@ -40,7 +40,8 @@ mod verdict;
 pub use claims::others_of;
 pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
 pub use knowledge::{
-    GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge, LaunchAnswers,
+    ActionEndSeen, GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge,
+    LaunchAnswers,
 };
 pub use launch::{
     DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LaunchWait, LeaseAnswer, Missing, ReturnCheck,

@@ -7,7 +7,8 @@ mod which_node;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason, Verdict, Wait,
+    Accept, ActionEndSeen, Certainty, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason,
+    Verdict, Wait,
     owner::{self, Owner},
     proof,
 };
@@ -46,6 +47,9 @@ pub fn triage(
             policy.dispose(Reason::ForeignHook)
         }
         _ if case.response() == Response::Ignore => case.not_acted_on(Reason::Ignored),
+        Cause::Terminate(_) if known.action_end == ActionEndSeen::Completed => {
+            policy.dispose(Reason::Stale)
+        }
         Cause::ScheduledChange(notice) if policy.is_elsewhere(notice.region.as_deref()) => {
             policy.dispose(Reason::Foreign)
         }

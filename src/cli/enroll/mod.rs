@@ -125,6 +125,8 @@ struct Tally {
     open: usize,
     /// Hooks that were made, changed or removed.
     done: usize,
+    /// Hooks with other settings that only a person can change.
+    left: usize,
     /// Refused or failed steps.
     failed: usize,
 }
@@ -153,7 +155,7 @@ struct Note {
 }
 
 /// Makes or removes hooks. Exit code 0: done, or nothing to do; 1: a step was refused or failed; 3
-/// with --check: a group lacks its hook.
+/// with --check: a group lacks its hook, or has it with other settings.
 pub(super) fn main(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     block_on(async move {
@@ -186,7 +188,7 @@ impl<W: Write> Enrolling<'_, W> {
         } else {
             self.enroll(&groups).await?
         };
-        let Tally { open, done, failed } = tally;
+        let Tally { open, done, left, failed } = tally;
         if open > 0 && !self.args.yes && !self.args.check {
             self.print("Nothing was changed: --yes does it.")?;
         } else if done > 0 {
@@ -195,7 +197,7 @@ impl<W: Write> Enrolling<'_, W> {
                 count(done, "hook"),
                 if self.args.remove { "removed" } else { "made or changed" }
             ))?;
-        } else if open == 0 && failed == 0 {
+        } else if open == 0 && failed == 0 && left == 0 {
             self.print("There is nothing to do.")?;
         }
         if self.args.output == Output::Json {
@@ -207,7 +209,9 @@ impl<W: Write> Enrolling<'_, W> {
         }
         Ok(match tally {
             Tally { failed, .. } if failed > 0 => ExitCode::FAILURE,
-            Tally { open, .. } if open > 0 && self.args.check => ExitCode::from(LACKING),
+            Tally { open, left, .. } if open + left > 0 && self.args.check => {
+                ExitCode::from(LACKING)
+            }
             _ => ExitCode::SUCCESS,
         })
     }
@@ -272,6 +276,7 @@ impl<W: Write> Enrolling<'_, W> {
             for step in steps {
                 self.row(&group.group, Some(step.hook()), step.word(), step.words())?;
                 tally.open += usize::from(step.is_work());
+                tally.left += usize::from(matches!(step, Step::Leave(..)));
                 if args.yes {
                     self.put(&mut tally, &group.group, &step).await?;
                 }

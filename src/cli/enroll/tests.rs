@@ -117,6 +117,21 @@ async fn without_yes_nothing_changes_and_with_it_changes_are_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_check_is_not_passed_by_a_hook_that_only_a_person_can_change() {
+    let world = World::new();
+    let notifies = HookSpec {
+        notify_queue: Some("someone".to_owned()),
+        ..HookSpec::terminating("sundown-terminate").heartbeat_timeout(seconds(60))
+    };
+    world.aws.put_hook("a", notifies);
+    let (output, code) = world.enroll(&["--asg=a", "--check"]).await;
+    assert!(is(code, 3) && output.contains("change it by hand: heartbeat 1m to 5m"), "{output}");
+    assert!(!output.contains("nothing to do"), "{output}");
+    let (output, code) = world.enroll(&["--asg=a", "--yes"]).await;
+    assert!(is(code, 0) && !output.contains("nothing to do"), "{output}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
     let world = World::new();
     world.aws.put_hook("a", HookSpec::terminating("nth-drain"));
@@ -171,7 +186,8 @@ async fn programs_get_one_json_document_with_a_row_for_each_hook() {
         row("b", ours, "add", false),
         row("b", "-", "fail", false),
     ];
-    assert_eq!(rows(&output), (expected, serde_json::json!({ "open": 2, "done": 1, "failed": 1 })));
+    let summary = serde_json::json!({ "open": 2, "done": 1, "left": 0, "failed": 1 });
+    assert_eq!(rows(&output), (expected, summary));
     let (output, code) = world.enroll(&[SHOP, "--check", "-o", "json"]).await;
     assert!(is(code, 3), "{output}");
     assert_eq!(rows(&output).0, [row("a", ours, "keep", false), row("b", ours, "add", false)]);

@@ -9,9 +9,14 @@ use super::{lookups, writes};
 use crate::{
     cluster::PodFeed,
     controller::{
-        context::Term, hooks::NamedBy, node_writer::patch_node, planned, release, returns,
+        context::Term,
+        hooks::NamedBy,
+        node_writer::patch_node,
+        planned,
+        release::{self, Begin},
+        returns,
     },
-    domain::{Moment, Node, NodeName},
+    domain::{Node, NodeName},
     fleet::{CompletionId, Effect, Input, Question, RecordRestoration},
     record,
 };
@@ -26,7 +31,7 @@ pub(super) struct Performer {
     feed: Arc<PodFeed>,
     reads: Arc<Semaphore>,
     /// When completions may begin that have not begun, as far as the fleet may still change that.
-    completions: BTreeMap<CompletionId, watch::Sender<Option<Moment>>>,
+    completions: BTreeMap<CompletionId, watch::Sender<Begin>>,
     verifying: BTreeMap<NodeName, Vec<AbortOnDropHandle<()>>>,
     reading_silent: BTreeMap<NodeName, AbortOnDropHandle<()>>,
 }
@@ -90,11 +95,14 @@ impl Performer {
             }
             Effect::CompleteFrom(id, from) => {
                 if let Some(completion) = self.completions.get(&id) {
-                    completion.send_replace(from);
+                    completion.send_replace(Begin::from(from));
                 }
             }
-            // A completion whose sender is dropped begins: see `release::wait`.
-            Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
+            Effect::CompleteNow(id) => {
+                if let Some(completion) = self.completions.remove(&id) {
+                    completion.send_replace(Begin::Now);
+                }
+            }
             Effect::ForgetDeletedNode(uid) => term.shared.deleted_nodes.forget(&uid),
             Effect::DeadlineIs(node, deadline) => term.set_deadline(&node, deadline),
             Effect::PausedAll(paused) => term.set_paused(paused),

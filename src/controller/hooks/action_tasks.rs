@@ -1,6 +1,6 @@
 //! The table of the tasks of lifecycle actions, by the names of the actions.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use tokio::sync::mpsc;
 
@@ -26,6 +26,9 @@ struct Entry {
     has_token: bool,
     /// Only a copy of its event brought this name. It does not keep the task running.
     is_learned: bool,
+    /// This term has named the action. `false`: an earlier term of this process did, and the task
+    /// only keeps it alive until a record or a message names it again.
+    is_claimed: bool,
 }
 
 impl ActionTasks {
@@ -46,11 +49,12 @@ impl ActionTasks {
         for (_, entry) in
             self.of_key_mut(&action.key).filter(|(_, e)| e.orders.same_channel(&found.orders))
         {
-            entry.has_token = has_token;
+            (entry.has_token, entry.is_claimed) = (has_token, true);
         }
         self.names.entry(action.clone()).or_insert_with(|| Entry {
             has_token,
             is_learned: false,
+            is_claimed: true,
             ..found.clone()
         });
         Some(found.orders)
@@ -72,9 +76,15 @@ impl ActionTasks {
         }
     }
 
-    /// Whether an action of this hook and instance has a task.
-    pub(super) fn has_key(&self, key: &HookKey) -> bool {
-        self.of_key(key).any(|(_, entry)| !entry.orders.is_closed())
+    /// Whether an action of this hook and instance has a task, and this term has named it.
+    pub(super) fn is_claimed(&self, key: &HookKey) -> bool {
+        self.of_key(key).any(|(_, entry)| entry.is_claimed && !entry.orders.is_closed())
+    }
+
+    /// A new term begins: each task waits until the term names its action.
+    pub(super) fn resume(&mut self) {
+        self.names.values_mut().for_each(|entry| entry.is_claimed = false);
+        self.send_all(|| Order::Resume);
     }
 
     fn lookup(&self, action: &LifecycleAction) -> Option<Entry> {
@@ -104,7 +114,7 @@ impl ActionTasks {
     ) {
         self.running += 1;
         let has_token = action.token.is_some();
-        let entry = Entry { orders, event, has_token, is_learned: false };
+        let entry = Entry { orders, event, has_token, is_learned: false, is_claimed: true };
         self.names.insert(action.clone(), entry);
     }
 
@@ -172,7 +182,7 @@ impl ActionTasks {
 /// named them is gone.
 #[derive(Debug, Default)]
 pub(super) struct EndedActions {
-    known: BTreeSet<LifecycleAction>,
+    known: BTreeMap<LifecycleAction, EndSeen>,
     order: VecDeque<LifecycleAction>,
     /// The last action of a hook and an instance that was over, with or without a token.
     last: BTreeMap<HookKey, LastEnded>,
@@ -214,7 +224,12 @@ impl EndedActions {
     /// Whether the action is remembered. Always `false` without a token, because then the action
     /// cannot be distinguished from a later one of the same hook and instance.
     pub(super) fn contains(&self, action: &LifecycleAction) -> bool {
-        action.token.is_some() && self.known.contains(action)
+        action.token.is_some() && self.known.contains_key(action)
+    }
+
+    /// Whether AWS accepted our completion of exactly this action. Always `false` without a token.
+    pub(super) fn is_completed(&self, action: &LifecycleAction) -> bool {
+        self.known.get(action) == Some(&EndSeen::Completed)
     }
 
     /// Whether a wait of this instance is one that the completion of an action of this hook did not
@@ -264,7 +279,7 @@ impl EndedActions {
         seen: EndSeen,
     ) {
         self.note_last(action, event, now, seen);
-        if action.token.is_some() && self.known.insert(action.clone()) {
+        if action.token.is_some() && self.known.insert(action.clone(), seen).is_none() {
             self.order.push_back(action.clone());
         }
         if self.order.len() > Self::MOST
@@ -329,7 +344,7 @@ mod tests {
             let mut tasks = ActionTasks::default();
             tasks.begin(&found, Moment::UNIX_EPOCH, sender);
             then(&mut tasks, &event);
-            assert!(tasks.has_task(&event) && tasks.has_key(&found.key), "{name}");
+            assert!(tasks.has_task(&event) && tasks.is_claimed(&found.key), "{name}");
             tasks.forget(&found);
             let ended = matches!(orders(&mut received)[..], [Order::Forget]);
             assert_eq!(ended, ends, "{name}");
@@ -364,6 +379,19 @@ mod tests {
     }
 
     #[test]
+    fn an_action_that_was_kept_alive_between_two_terms_is_claimed_once_the_new_term_names_it() {
+        let (found, event) = (named(None), named(Some("token")));
+        let (sender, _received) = mpsc::unbounded_channel();
+        let mut tasks = ActionTasks::default();
+        tasks.begin(&event, Moment::UNIX_EPOCH, sender);
+        assert!(tasks.is_claimed(&event.key));
+        tasks.resume();
+        assert!(!tasks.is_claimed(&event.key), "the sweep may find it: its event may be lost");
+        assert!(tasks.find(&found, NamedBy::Message).is_some());
+        assert!(tasks.is_claimed(&event.key));
+    }
+
+    #[test]
     fn a_probe_that_was_only_refused_says_nothing_about_the_event() {
         let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
         let (found, event) = (named(None), named(Some("token")));
@@ -393,5 +421,6 @@ mod tests {
         }
         ended.insert(&event, at(20), at(101), EndSeen::Completed);
         assert!(!ended.covers_event(&named(Some("other")), at(20)), "tokens distinguish them");
+        assert!(ended.is_completed(&event) && !ended.is_completed(&found));
     }
 }

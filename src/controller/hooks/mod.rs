@@ -180,7 +180,7 @@ impl LifecycleActions {
         {
             let mut tasks = self.tasks();
             self.inputs.replace(inputs);
-            tasks.send_all(|| Order::Resume);
+            tasks.resume();
             self.shared.metrics.set_open_actions(tasks.running());
         }
         self
@@ -218,18 +218,24 @@ impl LifecycleActions {
         self.tasks().disown(action);
     }
 
-    /// Whether an action of this hook and instance has a task, or was completed during the wait that
-    /// the sweep saw.
+    /// Whether this term has named an action of this hook and instance that has a task, or it was
+    /// completed during the wait that the sweep saw.
     pub(super) fn knows(&self, key: &HookKey, candidate: &Candidate) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.shared.clock.now();
-        self.tasks().has_key(key) || ended().covers_wait(key, candidate.absent_at, now)
+        self.tasks().is_claimed(key) || ended().covers_wait(key, candidate.absent_at, now)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
     /// caller that wanted to complete it got the answer that it was over already.
     pub(super) fn is_over(&self, action: &LifecycleAction) -> bool {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
+    }
+
+    /// Whether AWS accepted in this term our completion of exactly this action. `false` without a
+    /// token.
+    pub(super) fn is_completed(&self, action: &LifecycleAction) -> bool {
+        self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).is_completed(action)
     }
 
     /// The same of an action whose event is of that time: it may have ended before its token was

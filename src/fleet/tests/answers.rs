@@ -107,6 +107,18 @@ fn a_silent_node_is_given_up_only_if_the_api_server_itself_shows_it_silent() {
 }
 
 #[test]
+fn a_node_that_is_silent_with_many_others_is_given_up_only_if_ec2_shows_that_its_instance_ends() {
+    let (mut world, node) = draining();
+    world.facts.with(|known| known.silent = 9);
+    world.shows(&Node { ready: Ready::Unknown, ready_since: Some(at(0)), ..newer(&node) });
+    assert!(world.after(61).contains(&"ask for the instance"));
+    assert!(!world.after(120).contains(&"read the silent node"), "the network may be broken");
+    let ends =
+        Input::InstanceEnds { node: node.name.clone(), instance: id(INSTANCE), has_ended: false };
+    assert!(words(&world.step(ends)).contains(&"complete"));
+}
+
+#[test]
 fn a_stopping_instance_ends_a_drain_at_once_only_if_its_kubelet_is_silent() {
     let ends = |node: &Node, has_ended: bool| Input::InstanceEnds {
         node: node.name.clone(),

@@ -29,6 +29,8 @@ pub(super) struct Known {
     pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(super) closed_actions: BTreeSet<LifecycleAction>,
     pub(super) deleted_nodes: Vec<LastKnownNode>,
+    /// How many of the ten Nodes have a silent kubelet.
+    pub(super) silent: usize,
 }
 
 impl FakeFacts {
@@ -55,7 +57,8 @@ impl Facts for FakeFacts {
         self.with(|known| known.nodes.values().cloned().collect())
     }
     fn silence_evidence(&self) -> SilenceEvidence {
-        SilenceEvidence { watch_failing_since: None, watch_failed_at: None, nodes: 10, silent: 1 }
+        let silent = self.with(|known| known.silent);
+        SilenceEvidence { watch_failing_since: None, watch_failed_at: None, nodes: 10, silent }
     }
     fn budgets(&self) -> Vec<Arc<Budget>> {
         Vec::new()

@@ -115,6 +115,11 @@ fn a_weaker_response_leaves_the_taint_of_an_earlier_drain_on_an_uncordoned_node(
     let booted = Node { boot_id: Some("boot-2".into()), ..ended };
     let marked = take_on_with(&booted, &stopping, 11, &with(Response::Prefer)).unwrap();
     assert_eq!(marks(&marked), (false, Some("PreferNoSchedule")), "the instance was back");
+    let cordoned = release_node(&take_on(&node(), &hook("h", 0, "drain", "t"), 1).unwrap(), 6);
+    let waits = Node { boot_id: Some("boot-2".into()), ..cordoned };
+    let marked = take_on_with(&waits, &stopping, 11, &with(Response::Prefer)).unwrap();
+    assert_eq!(marks(&marked), (true, Some("NoSchedule")), "it waits until its instance is back");
+    assert_eq!(marks(&put_back(&marked)), (false, None));
 }
 
 #[test]

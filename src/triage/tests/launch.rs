@@ -197,7 +197,7 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
         ("the instance ends", ended, strict(), 20, "CONTINUE over"),
         (
             "AWS has closed the action",
-            Knowledge { is_action_over: true, ..of_ours() },
+            Knowledge { action_end: ActionEndSeen::Over, ..of_ours() },
             strict(),
             20,
             "CONTINUE over",

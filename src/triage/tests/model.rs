@@ -269,6 +269,9 @@ impl Model<'_> {
         }
         let is_undecided = claim == HookClaim::Undecided;
         match &self.i.cause {
+            Cause::Terminate(_) if self.known.action_end == ActionEndSeen::Completed => {
+                self.dropped(Reason::Stale)
+            }
             Cause::Rebalance if self.known.age(self.now) > self.flags.policy.rebalance_ttl => {
                 self.not_acted_on(node, Reason::Stale)
             }
@@ -322,7 +325,7 @@ impl Model<'_> {
             let is_over = [InstanceState::ShuttingDown, InstanceState::Terminated].contains(&state);
             answer.at >= self.known.received && is_over
         });
-        let is_over = self.known.is_action_over || is_gone;
+        let is_over = self.known.action_end != ActionEndSeen::NotKnown || is_gone;
         let timed_out = self.now >= later(self.known.happened, 300)
             && self.now >= later(self.known.received, 15);
         let is_renewed = |node: &Node| {

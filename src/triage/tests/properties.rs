@@ -116,7 +116,11 @@ prop_compose! {
         ) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
         heartbeat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| HeartbeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
-        is_action_over in proptest::bool::weighted(0.1),
+        action_end in prop_oneof![
+            8 => Just(ActionEndSeen::NotKnown),
+            1 => Just(ActionEndSeen::Over),
+            1 => Just(ActionEndSeen::Completed),
+        ],
         launch in option::of((moments(), option::of(moments())).prop_map(|(at, renewed)| {
             let lease = Some(LeaseAnswer { node: "n".into(), at, renewed });
             Box::new(LaunchAnswers { lease, ..LaunchAnswers::default() })
@@ -125,7 +129,7 @@ prop_compose! {
         Knowledge {
             received, happened, is_found_by_sweep: false, index_trusted, nodes, proof_asked_at, instance,
             namesakes, group, hook, hooks, hooks_asked_at, hooks_before, heartbeat, listed,
-            is_action_over, return_check: ReturnCheck::Never, launch
+            action_end, return_check: ReturnCheck::Never, launch
         }
     }
 }

@@ -395,7 +395,7 @@ async fn a_group_that_replaces_no_instance_is_not_told_and_a_healthy_node_is_put
     scene.stage.pass(900).await;
     assert_eq!(scene.stage.world.aws.count(SET_HEALTH), 0);
     assert_eq!(waiting(&scene.sundown, "replacement_suspended"), 1.0);
-    assert_eq!(logs.with(&["neither replaced nor put back"]).len(), 1, "once");
+    assert_eq!(logs.with(&["neither replaced nor restored"]).len(), 1, "once");
     assert_eq!(scene.times_said("InstanceNotSetUnhealthy"), 1);
     fail(&scene, 0, false);
     let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);

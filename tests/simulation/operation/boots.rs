@@ -45,6 +45,35 @@ async fn a_node_whose_root_volume_was_replaced_is_as_it_was_and_its_launch_hook_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_comes_again_after_its_action_was_completed_does_nothing_to_the_node() {
+    let stage = Stage::new(2_612);
+    let instance = stage.group(2, 300).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.slow_pod(&instance, "web-0", 5);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let detail = [
+        ("Action", "ReplaceRootVolume"),
+        ("Origin", "AutoScalingGroup"),
+        ("Destination", "AutoScalingGroup"),
+    ];
+    stage.world.aws.other_action("asg", "drain", &instance, &detail).unwrap();
+    stage.until(60, "it is drained and completed", || stage.is_over(&instance)).await;
+    stage.world.kube.reboot(&node);
+    stage.until(40, "the node is as it was", || is_as_it_was(&stage, &instance)).await;
+    // The queue delivers the message although it was deleted.
+    let deleted = stage.world.aws.deletions();
+    let again = deleted.iter().find(|d| d.body.contains("ReplaceRootVolume")).unwrap();
+    stage.world.aws.send_event(stage.world.queue(), &again.body);
+    for _ in 0..30 {
+        stage.pass(1).await;
+        assert!(!stage.is_cordoned(&instance), "its action is known to be completed");
+    }
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_whose_instance_was_stopped_and_started_is_as_it_was() {
     // The cloud controller keeps the Node of an instance that is stopped.
     let mut settings = WorldSettings::seeded(2_611);

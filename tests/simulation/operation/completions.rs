@@ -1,7 +1,11 @@
 //! Completions: sent again until AWS accepts them or says that nothing waits, and never twice.
 
-use sundown::sim::aws::{Disorder, Fault as AwsFault, FaultRule, How, SpotAction, State};
+use sundown::sim::{
+    aws::{Disorder, Fault as AwsFault, FaultRule, How, SpotAction, State},
+    kube::{Fault, Match, PodSpec, Rule},
+};
 
+use super::s;
 use crate::{harness::Stage, messages::logs::Logs};
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
@@ -221,6 +225,40 @@ async fn a_completion_that_waits_for_logs_is_sent_at_once_when_there_is_nothing_
         sundown.stop().await;
         stage.end();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stops_while_a_completion_waits_leaves_it_to_the_next_leader() {
+    let stage = Stage::new(444);
+    let flags = ["--complete-delay", "90s"];
+    let instance = stage.group(2, 300).remove(0);
+    let spot = stage.spot_group(2).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let first = stage.lead("sundown-0", &flags).await;
+    let second = stage.start("sundown-1", &flags);
+    stage.until(10, "the standby is ready", || second.readiness.missing().is_empty()).await;
+    stage.world.aws.terminate(&instance, true);
+    let node = stage.name_of(&instance);
+    stage
+        .until(60, "the node is drained", || {
+            first.drain(&node).is_some_and(|d| d.drained.is_some())
+        })
+        .await;
+    stage.pass(10).await;
+    // An eviction that is answered slowly keeps its term open for seconds.
+    let evictions = Match::evictions().from("sundown-0");
+    stage.world.kube.inject(Rule::always(evictions, Fault::Slow(s(7))));
+    let other = stage.name_of(&spot);
+    stage.world.kube.add_pod(&PodSpec::on(other, "shop", "web-0"));
+    stage.spot_warning(&spot, "spot-0");
+    stage.pass(2).await;
+    first.stop().await;
+    stage.pass(20).await;
+    assert!(!stage.is_over(&instance), "the delay is not over");
+    stage.until(120, "the next leader completes it", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
 }
 
 #[tokio::test(start_paused = true)]
