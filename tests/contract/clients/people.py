@@ -3,6 +3,7 @@
     make            makes it, and prints what it is
     receive URL     prints the bodies that are in a queue, and deletes them
     hooks           prints the lifecycle hooks of the group
+    calls JSON      makes the calls of a list of [SERVICE.OPERATION, ARGUMENTS], and prints their answers
 """
 
 import json
@@ -79,4 +80,12 @@ def hooks():
     return autoscaling.describe_lifecycle_hooks(AutoScalingGroupName="asg")["LifecycleHooks"]
 
 
-json.dump({"make": make, "receive": receive, "hooks": hooks}[sys.argv[1]](*sys.argv[2:]), sys.stdout, default=str)
+def calls(text):
+    answers = []
+    for name, arguments in json.loads(text):
+        service, operation = name.split(".")
+        answers.append(getattr(boto3.client(service), operation)(**arguments))
+    return answers
+
+
+json.dump({"make": make, "receive": receive, "hooks": hooks, "calls": calls}[sys.argv[1]](*sys.argv[2:]), sys.stdout, default=str)

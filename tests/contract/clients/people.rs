@@ -1,108 +1,11 @@
 //! `sundown enroll`, `check`, `send-test` and `run` against moto: an AWS that nobody here wrote.
 //!
-//! What moto has none of: heartbeats and completions of lifecycle actions (it answers 500), and who
-//! may do what.
+//! What moto has none of: who may do what; `readings.rs` has the rest of the list.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
-use sundown::{
-    runtime::{Clock, Spawner},
-    sim::{
-        http::{Server, loopback},
-        kube::{EmbeddedKube, NodeSpec, Options},
-    },
-};
-
-use crate::{
-    process::{Folder, Process, Said, run, sundown},
-    python::{command, interpreter, moto},
-};
-
-/// An account at moto as `people.py` makes it, and a cluster in which its first instance is a node.
-struct Account {
-    python: PathBuf,
-    folder: Folder,
-    url: String,
-    made: Value,
-    kubeconfig: PathBuf,
-    tasks: Spawner,
-    _kube: (EmbeddedKube, Server),
-    _moto: Process,
-}
-
-impl Account {
-    async fn new() -> Option<Self> {
-        let python = interpreter()?;
-        let (folder, tasks) = (Folder::new(), Spawner::new());
-        let (url, moto) = moto(&python, &folder).await;
-        fs::write(folder.path().join("people.py"), include_str!("people.py")).unwrap();
-        let kube = EmbeddedKube::start(Options::default(), Clock::system(), 1, &tasks);
-        let server = kube.serve(loopback().await.unwrap(), &tasks).unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        fs::write(&kubeconfig, EmbeddedKube::kubeconfig(server.address())).unwrap();
-        let mut account = Self {
-            python,
-            folder,
-            url,
-            made: Value::Null,
-            kubeconfig,
-            tasks,
-            _kube: (kube.clone(), server),
-            _moto: moto,
-        };
-        account.made = account.boto3(&["make"]).await;
-        kube.add_node(
-            &NodeSpec::named("ip-10-0-0-1.eu-west-1.compute.internal").instance(account.instance()),
-        );
-        Some(account)
-    }
-
-    async fn boto3(&self, words: &[&str]) -> Value {
-        let mut command = command(&self.python, &self.folder);
-        command
-            .env("AWS_ENDPOINT_URL", &self.url)
-            .arg(self.folder.path().join("people.py"))
-            .args(words);
-        let said = run(self.folder.path(), &mut command).await;
-        assert_eq!(said.code, Some(0), "{words:?}: {}{}", said.out, said.err);
-        serde_json::from_str(&said.out).unwrap()
-    }
-
-    fn instance(&self) -> &str {
-        self.made["instances"][0].as_str().unwrap()
-    }
-
-    fn queue(&self) -> &str {
-        self.made["queue"].as_str().unwrap()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = sundown(self.folder.path());
-        command.args(words).envs([
-            ("SUNDOWN_QUEUE_URL", self.queue()),
-            ("SUNDOWN_DLQ_URL", self.made["dead"].as_str().unwrap()),
-            ("SUNDOWN_CLUSTER_NAME", "shop"),
-            ("SUNDOWN_KUBECONFIG", self.kubeconfig.to_str().unwrap()),
-            ("SUNDOWN_REGION", "eu-west-1"),
-            ("AWS_ACCESS_KEY_ID", "AKIAPYTHON"),
-            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
-            ("AWS_EC2_METADATA_DISABLED", "true"),
-        ]);
-        command
-    }
-
-    async fn tool(&self, words: &[&str]) -> Said {
-        run(self.folder.path(), self.command(words).env("SUNDOWN_AWS_ENDPOINT_URL", &self.url))
-            .await
-    }
-}
-
-impl Drop for Account {
-    fn drop(&mut self) {
-        self.tasks.kill();
-    }
-}
+use super::account::Account;
+use crate::process::{Process, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn moto_answers_enroll_and_check() {
@@ -136,11 +39,9 @@ async fn moto_answers_enroll_and_check() {
         (&"autoscaling:EC2_INSTANCE_TERMINATING".into(), &300.into(), &"CONTINUE".into())
     );
 
-    let said = account.tool(&["check", "--receive", "-o", "json"]).await;
-    let report: Value =
-        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
+    let findings = account.findings(&[]).await;
     let mut answers = BTreeMap::new();
-    for finding in report["findings"].as_array().unwrap() {
+    for finding in &findings {
         answers
             .entry(finding["point"].as_str().unwrap())
             .or_insert_with(Vec::new)
@@ -169,11 +70,7 @@ async fn moto_answers_enroll_and_check() {
         "host",
         "clock",
     ] {
-        assert!(
-            answers[point].iter().all(|answer| *answer == "yes"),
-            "{point}: {:#?}",
-            report["findings"]
-        );
+        assert!(answers[point].iter().all(|answer| *answer == "yes"), "{point}: {findings:#?}");
     }
     assert_eq!(
         (&answers["hook.heartbeat"], &answers["hook.completion"]),
