@@ -27,6 +27,8 @@ const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 /// What shows whether an instance waits: the list of its group, and that of its warm pool.
 const MEMBERS: [&str; 2] =
     ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeWarmPool"];
+/// By how much the rounds of the sweep are apart, at most.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(600);
 const SIGNS: [&str; 2] = [COMPLETE, "autoscaling:RecordLifecycleActionHeartbeat"];
 
 impl Judge<'_> {
@@ -579,8 +581,12 @@ impl Judge<'_> {
         const ASKED_FOR: Duration = Duration::from_secs(50);
         let terms = &self.evidence.terms;
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return false };
-        let were_left =
-            [at, at - ASKED_FOR].iter().any(|at| !self.held_up_by(node, action, *at).is_empty());
+        // If EC2 has ended the instance, the process may not know, and sees its pods left.
+        let were_left = |at: Moment| {
+            !self.held_up_by(node, action, at).is_empty()
+                || (self.story.machine_gone(node, at) && !self.story.left(node, at).is_empty())
+        };
+        let were_left = [at, at - ASKED_FOR].into_iter().any(were_left);
         terms.each("--hook-result-on-failure").contains("abandon")
             && terms.retaining.contains(&action.group)
             && were_left
@@ -648,14 +654,39 @@ impl Judge<'_> {
                 evidence.terms.longest("--sweep-interval", Duration::ZERO) > Duration::ZERO;
             let looks = if sweeps { looks(last.since_or_zero(end.at)) } else { 0 };
             let terms = self.leaders.changes(end.at, last) + self.leaders.not_renewed(end.at, last);
-            let looks = looks * (untold + terms);
-            let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up + looks;
-            if action.late_calls.len() > allowed {
-                let late: Vec<f64> = action
-                    .late_calls
-                    .iter()
-                    .map(|at| at.duration_since(end.at).as_secs_f64())
-                    .collect();
+            // It does not know that either where the instance waited before, for something else:
+            // two rounds do not show in which of both waits the action ended.
+            let earlier = || {
+                evidence.actions.iter().filter(|other| {
+                    other.instance == action.instance && other.started < action.started
+                })
+            };
+            let waited = earlier().any(|other| {
+                other.end.as_ref().is_none_or(|end| end.at + BETWEEN_ROUNDS >= action.started)
+            });
+            let is_lost = lost.clone().next().is_some();
+            let looks = looks * (untold + terms + usize::from(waited || is_lost));
+            // An earlier action of the hook that AWS ended by itself is still in the record, and
+            // one call finds out that it is over.
+            let untold_before = earlier()
+                .filter(|other| other.group == action.group && other.hook == action.hook)
+                .filter_map(|other| other.end.as_ref())
+                .filter(|end| end.at <= last && !is_us(&end.by))
+                .count();
+            let allowed = lost.count()
+                + successors
+                + untold * deliveries.max(1)
+                + untold_before
+                + made_up
+                + looks;
+            // A call that had its turn behind the completion was on its way.
+            let late: Vec<f64> = action
+                .late_calls
+                .iter()
+                .filter(|at| **at > end.at + Duration::from_millis(100))
+                .map(|at| at.duration_since(end.at).as_secs_f64())
+                .collect();
+            if late.len() > allowed {
                 let what = format!(
                     "{object} was called for {late:?} s after its end ({:?}), and {allowed} times \
                      could be explained",

@@ -209,7 +209,12 @@ impl Judge<'_> {
         let own_time = match event.kind {
             Kind::StateChange => Duration::from_secs(60),
             Kind::TerminateHook | Kind::RootVolume => {
-                self.action_of(notice).map_or(Duration::from_secs(30), |a| a.heartbeat_timeout)
+                // Somebody may have made the event up: then the hook has one all the same.
+                let named = event.hook.as_ref();
+                let timeouts = &self.evidence.terms.heartbeat_timeouts;
+                let of_hook = named.and_then(|hook| timeouts.get(hook)).copied();
+                let of_action = self.action_of(notice).map(|a| a.heartbeat_timeout);
+                of_action.or(of_hook).unwrap_or(Duration::from_secs(30))
             }
             // Until the block has ended, its instances run.
             Kind::CapacityBlock => Duration::from_secs(2400),

@@ -1,7 +1,7 @@
 //! Events: each that was written is true by what the embedded servers stored, and each thing that
 //! happened has its own.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 use sundown::domain::Moment;
@@ -685,20 +685,19 @@ impl Judge<'_> {
         };
         let ends =
             self.instance_of(node).is_some_and(|i| self.story.is_ending(i, at - LOOKED_TWICE));
-        self.has_record_that(node, at, |r| r.contains("terminate-hook"))
-            && !ends
-            && !self.actions_of(node).any(is_open)
+        let has_action = |r: &str| r.contains("terminate-hook") || r.contains("root-volume");
+        self.has_record_that(node, at, has_action) && !ends && !self.actions_of(node).any(is_open)
     }
 
+    /// How many terminate hooks the group of this Node's instance has.
     fn hooks_of(&self, node: &str) -> usize {
-        let groups: Vec<&str> = self.actions_of(node).map(|a| a.group.as_str()).collect();
-        let hooks = self
-            .evidence
-            .actions
-            .iter()
-            .filter(|a| groups.contains(&a.group.as_str()))
-            .map(|a| a.hook.as_str());
-        hooks.collect::<std::collections::BTreeSet<_>>().len()
+        let instance = self.instance_of(node);
+        let group = instance.and_then(|instance| self.evidence.groups.get(instance));
+        let of_plan = self.evidence.terms.heartbeat_timeouts.keys();
+        let of_plan = of_plan.filter(|(of, _)| Some(of) == group).map(|(_, hook)| hook.as_str());
+        // A scenario may add hooks.
+        let of_actions = self.evidence.actions.iter().filter(|a| Some(&a.group) == group);
+        of_plan.chain(of_actions.map(|a| a.hook.as_str())).collect::<BTreeSet<_>>().len()
     }
 
     fn met_a_fault(&self, api: &str, at: Moment) -> bool {
@@ -723,8 +722,7 @@ impl Judge<'_> {
             .filter(|w| w.at <= at + SECOND)
             .filter_map(|w| w.new)
             .filter(|n| n.name == node);
-        of_it.map(|n| (&n.provider_id, &n.boot_id)).collect::<std::collections::BTreeSet<_>>().len()
-            > 1
+        of_it.map(|n| (&n.provider_id, &n.boot_id)).collect::<BTreeSet<_>>().len() > 1
     }
 
     fn was_changed_by_others(&self, node: &str, at: Moment) -> bool {

@@ -63,6 +63,7 @@ impl Judge<'_> {
                 || by_person
                 || of_another
                 || self.is_called_off(write, new, &record)
+                || self.names_no_action(&record)
                 || super::sick::is_well_again(self.evidence, write.at, new, &record)
                 || self.is_back(write, new, &record)
             {
@@ -73,6 +74,18 @@ impl Judge<'_> {
                 format!("{}: it was put back, and nothing shows that it is back", new.name),
             );
         }
+    }
+
+    /// The record names lifecycle actions, and none of them ever began.
+    fn names_no_action(&self, record: &Value) -> bool {
+        let tokens: Vec<&str> = record["interruptions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["token"].as_str())
+            .collect();
+        let exists = |token: &&str| self.evidence.actions.iter().any(|a| a.token == **token);
+        !tokens.is_empty() && !tokens.iter().any(exists)
     }
 
     /// The Node is Ready, and EC2 runs the instance.

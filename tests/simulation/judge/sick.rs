@@ -93,7 +93,11 @@ impl Judge<'_> {
                 let held = record["interruptions"].as_array().cloned().unwrap_or_default();
                 !record["released"].is_null() && is_for_sickness(&held)
             });
-            if !is_drained || ward.sick_since(node, instance).is_none() || ward.most_are_sick() {
+            // What AWS answered just before may have changed when the call came in.
+            let is_sick = [Duration::ZERO, INEXACT].into_iter().any(|before| {
+                Ward::at(self.evidence, call.at - before).sick_since(node, instance).is_some()
+            });
+            if !is_drained || !is_sick || ward.most_are_sick() {
                 self.broken(call.at, format!("{node} was set unhealthy without reason"));
             }
         }
@@ -170,15 +174,18 @@ impl<'a> Ward<'a> {
     }
 
     /// Two nodes or more look sick, and more than 20 % of them. Those that go away for another
-    /// reason do not count as sick.
+    /// reason do not count as sick, nor those whose instance does not run.
     fn most_are_sick(&self) -> bool {
         let is_sick = |(state, since, _): &&(&NodeState, Option<Moment>, bool)| {
-            let held = record(state).map(|r| r["interruptions"].clone()).unwrap_or_default();
-            let goes = taint(state).is_some()
+            let record = record(state);
+            let held = record.as_ref().map(|r| r["interruptions"].clone()).unwrap_or_default();
+            // A person may have made up an open record.
+            let is_open = record.is_some_and(|record| record["released"].is_null());
+            let goes = (is_open || taint(state).is_some())
                 && held.as_array().is_some_and(|all| all.iter().any(|i| i["kind"] != NAME));
             let id = super::nodes::instance(state);
-            let fails = self.failing.contains_key(id) && !self.ended.contains(id);
-            !goes && (since.is_some() || fails)
+            let looks_sick = since.is_some() || self.failing.contains_key(id);
+            !goes && looks_sick && !self.ended.contains(id)
         };
         let sick = self.nodes.values().filter(is_sick).count();
         sick >= 2 && sick * 5 > self.nodes.len()

@@ -2,22 +2,27 @@
 
 use std::time::Duration;
 
-use sundown::{domain::Moment, sim::aws::HealthNotice};
+use sundown::{
+    domain::Moment,
+    sim::aws::{HealthNotice, State},
+};
 
 use super::{
     plan::ChangeEnd,
     play::{Play, Todo},
+    seventh::RETIREMENT,
 };
 
 impl Play<'_> {
-    pub(super) fn announce(&mut self, pick: usize, starts: u64, end: ChangeEnd) {
+    pub(super) fn announce(&mut self, pick: usize, starts: u64, end: ChangeEnd, code: &str) {
         let start = self.now() + Duration::from_secs(starts);
         let mut chosen = None;
         self.with_instance(pick, |id| chosen = Some(id.to_owned()));
         let Some(instance) = chosen else { return };
         self.changes += 1;
-        let event = format!("AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED_{}", self.changes);
-        let notice = HealthNotice { event, ..HealthNotice::retirement([instance], start) };
+        let event = format!("{code}_{}", self.changes);
+        let retirement = HealthNotice::retirement([instance], start);
+        let notice = HealthNotice { event, code: code.to_owned(), ..retirement };
         self.stage.world.aws.health(&notice);
         match end {
             ChangeEnd::Happens => self.stop_then(start, &notice),
@@ -33,9 +38,24 @@ impl Play<'_> {
         }
     }
 
+    /// What happens to the instances when the change begins.
     fn stop_then(&mut self, at: Moment, notice: &HealthNotice) {
-        for instance in &notice.instances {
-            self.then(at, Todo::Stop(instance.clone()));
+        for instance in notice.instances.clone() {
+            if notice.code == RETIREMENT {
+                self.then(at, Todo::Stop(instance));
+            } else if notice.code.contains("REBOOT") || notice.code.contains("POWER") {
+                self.then(at, Todo::Reboot(instance));
+            }
+        }
+    }
+
+    /// AWS reboots the machine of an instance that runs.
+    pub(super) fn reboot(&mut self, instance: &str) {
+        let world = self.stage.world.clone();
+        let runs = world.aws.instance(instance).is_some_and(|i| i.state == State::Running);
+        if let Some(node) = world.node_of(instance).filter(|_| runs) {
+            self.hand(&node, "rebooted");
+            world.kube.reboot(&node);
         }
     }
 }

@@ -137,6 +137,7 @@ fn names(act: &Act) -> Vec<String> {
         | Act::FailCheck { .. }
         | Act::RootVolume { .. }
         | Act::IntoPool { .. }
+        | Act::MadeUp { .. }
         | Act::EndInEc2 { .. } => Vec::new(),
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]

@@ -10,7 +10,7 @@ use sundown::sim::{
 use super::{
     eighth, eleventh, fifth, fourth, ninth,
     plan::{Act, Budget, CloudController, Group, Load, LoadKind, Loose, Plan},
-    second, seventh, sixth, tenth, third,
+    second, seventh, sixth, tenth, third, twelfth,
 };
 use crate::judge::Belongs;
 
@@ -109,6 +109,9 @@ impl Plan {
         }
         if seed >= eleventh::FIRST {
             eleventh::draw(&mut plan);
+        }
+        if seed >= twelfth::FIRST {
+            twelfth::draw(&mut plan);
         }
         plan
     }

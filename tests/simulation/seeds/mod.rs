@@ -31,6 +31,7 @@ mod seventh;
 mod sixth;
 mod tenth;
 mod third;
+mod twelfth;
 #[cfg(test)]
 mod usual;
 

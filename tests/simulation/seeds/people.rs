@@ -17,6 +17,9 @@ use super::{
 };
 use crate::judge::Belongs;
 
+/// Holds every restore of a node.
+pub(super) const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
+
 impl Play<'_> {
     pub(super) fn person(&mut self, act: &Act) {
         let world = self.stage.world.clone();
@@ -56,6 +59,12 @@ impl Play<'_> {
                 if let Some(node) = self.busy_node(*pick) {
                     self.annotate("nodes", "", &node, "sundown.dev/pause", Some("true"));
                     self.after(*seconds, Todo::Resume(node));
+                }
+            }
+            Act::KeepCordoned { pick, seconds } => {
+                if let Some(node) = self.busy_node(*pick) {
+                    self.annotate("nodes", "", &node, KEEP_CORDONED, Some("true"));
+                    self.after(*seconds, Todo::EndKeepCordoned(node));
                 }
             }
             Act::Release { pick } => {

@@ -314,11 +314,22 @@ pub enum Act {
     Health {
         pick: usize,
     },
-    /// AWS Health announces that an instance retires after so many seconds.
+    /// AWS Health announces a change of an instance after so many seconds, with this code.
     Change {
         pick: usize,
         starts: u64,
         end: ChangeEnd,
+        code: &'static str,
+    },
+    /// Somebody sends an event about a lifecycle action that Auto Scaling never began, of an
+    /// instance in service.
+    MadeUp {
+        pick: usize,
+    },
+    /// A person keeps a node cordoned for so long (`sundown.dev/keep-cordoned`).
+    KeepCordoned {
+        pick: usize,
+        seconds: u64,
     },
     /// Somebody sends a test event (`sundown send-test`), which asks to be acted on or not: a spot
     /// notice or a state change.
@@ -384,8 +395,8 @@ impl Act {
     /// Somebody does it to the cluster.
     pub fn is_by_a_person(&self) -> bool {
         use Act::{
-            DeleteNode, DeletePod, DeleteRecord, KubeletLost, PauseAll, PauseNode, Reboot, Release,
-            Uncordon,
+            DeleteNode, DeletePod, DeleteRecord, KeepCordoned, KubeletLost, PauseAll, PauseNode,
+            Reboot, Release, Uncordon,
         };
         matches!(
             self,
@@ -397,6 +408,7 @@ impl Act {
                 | Release { .. }
                 | Reboot { .. }
                 | KubeletLost { .. }
+                | KeepCordoned { .. }
                 | DeleteNode { .. }
         )
     }

@@ -20,7 +20,7 @@ use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle};
 
 use super::{
     build::{CLAIMS, build},
-    people::{old_notice, record},
+    people::{KEEP_CORDONED, old_notice, record},
     plan::{Act, CloudController, Plan},
 };
 use crate::{
@@ -47,6 +47,8 @@ pub(super) enum Todo {
     Relabel(String, u64),
     Announce(HealthNotice),
     Stop(String),
+    Reboot(String),
+    EndKeepCordoned(String),
     /// It boots from its new root volume, once its hooks have ended.
     NewRoot(String),
     LeavePool {
@@ -245,6 +247,7 @@ impl Play<'_> {
             // It leaves once its drain is over. The sweep finds that within minutes.
             Act::IntoPool { seconds, .. } => Duration::from_secs(seconds + 900),
             Act::RootVolume { .. } => Duration::from_mins(15),
+            Act::KeepCordoned { seconds, .. } => Duration::from_secs(seconds + 300),
             // It is drained after three minutes, and put back after five.
             Act::FailCheck { seconds, .. } => {
                 Duration::from_secs((*seconds).min(400)) + Duration::from_mins(8)
@@ -395,6 +398,10 @@ impl Play<'_> {
             }
             Todo::Announce(notice) => self.stage.world.aws.health(&notice),
             Todo::Stop(instance) => self.stage.world.aws.stop(&instance),
+            Todo::Reboot(instance) => self.reboot(&instance),
+            Todo::EndKeepCordoned(node) => {
+                self.annotate("nodes", "", &node, KEEP_CORDONED, None);
+            }
             Todo::NewRoot(instance) => self.boot_from_new_root(instance),
             Todo::LeavePool { instance, with_event } => self.leave_pool(instance, with_event),
             Todo::KubeletBack(node) => {
@@ -423,7 +430,8 @@ impl Play<'_> {
             }
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
             Act::Block { picks } => self.end_block(picks),
-            Act::Change { pick, starts, end } => self.announce(*pick, *starts, *end),
+            Act::Change { pick, starts, end, code } => self.announce(*pick, *starts, *end, code),
+            Act::MadeUp { pick } => self.make_up(*pick),
             Act::RootVolume { pick } => self.replace_root_volume(*pick),
             Act::IntoPool { pick, seconds, with_event } => {
                 self.return_to_pool(*pick, *seconds, *with_event);

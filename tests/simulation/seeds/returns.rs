@@ -1,5 +1,6 @@
 //! Instances that are drained and come back: with a new root volume, or out of a warm pool.
 
+use serde_json::json;
 use sundown::sim::aws::{LifecycleState, Member, State};
 
 use super::play::{Play, Todo};
@@ -63,6 +64,30 @@ impl Play<'_> {
         if let Some(node) = world.node_of(&instance).filter(|_| runs) {
             world.kube.reboot(&node);
         }
+    }
+
+    /// Somebody sends an event about an action of this instance that Auto Scaling never began.
+    pub(super) fn make_up(&mut self, pick: usize) {
+        let Some((group, instance)) = self.in_service(pick) else { return };
+        let hooks = self.plan.groups.iter().find(|g| g.name == group).map(|g| &g.hooks);
+        let Some((hook, _)) = hooks.and_then(|all| all.get(pick % all.len())) else { return };
+        self.changes += 1;
+        let time = self.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let body = json!({
+            "version": "0", "id": format!("made-up-{}", self.changes),
+            "detail-type": "EC2 Instance-terminate Lifecycle Action",
+            "source": "aws.autoscaling", "account": "123456789012", "time": time,
+            "region": "eu-west-1", "resources": [],
+            "detail": {
+                "LifecycleActionToken": format!("00000000-0000-4000-8000-{:012}", self.changes),
+                "AutoScalingGroupName": group, "LifecycleHookName": hook,
+                "EC2InstanceId": instance,
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+                "Origin": "AutoScalingGroup", "Destination": "EC2",
+            },
+        });
+        let world = &self.stage.world;
+        world.aws.send_event(world.queue(), &body.to_string());
     }
 
     /// Auto Scaling returns an instance to the warm pool.

@@ -11,6 +11,9 @@ use super::{
 /// The first seed whose world has what the seventh stream draws.
 pub const FIRST: u64 = 1_800_000_000_000;
 
+/// The instance retires.
+pub const RETIREMENT: &str = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED";
+
 fn dice(plan: &Plan, kind: u64) -> Dice {
     Dice(fastrand::Rng::with_seed(
         plan.seed.wrapping_mul(0xa24b_aed4_963e_e407) ^ (0x91d6_3000 + kind),
@@ -48,7 +51,7 @@ fn changes(d: &mut Dice, plan: &mut Plan) {
             1 => ChangeEnd::Moved { after, by: d.one(&[60, 300, 900]) },
             _ => ChangeEnd::Happens,
         };
-        let change = Act::Change { pick: d.0.usize(..1000), starts, end };
+        let change = Act::Change { pick: d.0.usize(..1000), starts, end, code: RETIREMENT };
         plan.acts.push((d.0.u64(..last + 20_000), change));
     }
 }
