@@ -574,7 +574,7 @@ fn flags_without_an_effect_are_named_with_what_would_give_them_one() {
         (
             "--disruption-target",
             &["--disruption-target", "--force-after", "never"],
-            "no pod is deleted",
+            "never deletes a pod",
         ),
     ] {
         let found = of(with);

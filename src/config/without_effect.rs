@@ -1,7 +1,7 @@
 //! Flags whose values differ from the default, but have no effect because of other flags.
 
 use super::{Config, RunArgs};
-use crate::domain::{ForceAfter, GoneNodes, HookResult, Kind, Response};
+use crate::domain::{ForceAfter, HookResult, Kind, Response};
 
 /// A flag without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,13 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
         .filter(|kind| !response(*kind).evicts())
         .map(|kind| WithoutEffect { flag: "--evict-after", why: instead(kind, "drain") })
         .collect();
+    let only_drained = || {
+        "it applies only to drained nodes, and --on drains no kind; set --on KIND=drain for one, or \
+         remove the flag"
+            .to_owned()
+    };
     let change = || instead(Kind::ScheduledChange, "drain");
-    let table: [(&'static str, bool, &dyn Fn() -> String); 11] = [
+    let table: [(&'static str, bool, &dyn Fn() -> String); 12] = [
         (
             "--hook-result-on-failure",
             drain.hook_result_on_failure != HookResult::Continue
@@ -66,13 +71,13 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
         (
             "--disruption-target",
             drain.disruption_target && matches!(drain.force_after, ForceAfter::Never),
-            &|| "with --force-after never, no pod is deleted despite a refused eviction".to_owned(),
+            &|| {
+                "--force-after is `never`, so Sundown never deletes a pod whose eviction was refused; \
+                 set another --force-after, or remove the flag".to_owned()
+            },
         ),
-        (
-            "--out-of-service-taint and --delete-node",
-            drain.gone_nodes != GoneNodes::default() && drains_nothing,
-            &|| "they are only for drained nodes, and --on drains no node".to_owned(),
-        ),
+        ("--out-of-service-taint", drain.gone_nodes.taint && drains_nothing, &only_drained),
+        ("--delete-node", drain.gone_nodes.delete && drains_nothing, &only_drained),
     ];
     let of_table = table
         .into_iter()

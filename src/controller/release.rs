@@ -120,10 +120,13 @@ impl Release {
             }
         } else {
             let record = self.end.drain.record.clone();
+            let hooks: BTreeSet<_> = actions.iter().map(|action| action.key.clone()).collect();
             Box::pin(self.complete(actions, &record)).await;
-            // If AWS had ended the newest action of a hook, an earlier one may still be open. The
-            // Node may have lost the record that shows that.
-            let earlier = self.term.open_actions(&record, &self.end.drain.instance);
+            // If AWS had ended the newest action of a hook, an earlier one of the same hook may
+            // still be open. The Node may have lost the record that shows that. Other hooks are left
+            // alone: another Node of the instance may still be drained for them.
+            let mut earlier = self.term.open_actions(&record, &self.end.drain.instance);
+            earlier.retain(|action| hooks.contains(&action.key));
             Box::pin(self.complete(earlier, &record)).await;
         }
         if !self.end.is_node_deleted {

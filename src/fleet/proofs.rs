@@ -144,7 +144,7 @@ impl Fleet {
             let before = std::mem::replace(&mut state.kubelet, kubelet);
             let instance = state.instance.clone();
             self.kubelet_changed(&name, before, kubelet);
-            if kubelet != before && kubelet != Kubelet::Reporting {
+            if before == Kubelet::Reporting && kubelet != before {
                 self.out.push(Effect::Ask(Question::InstanceState { node: name, instance }));
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus,
+    MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus, VoidReason,
     before::{before_damaged, before_of, before_us, record_cordons, seen_before},
     impaired::{annotation_of, is_for_sickness},
     life::remove_release_order,
@@ -145,6 +145,7 @@ pub fn accept(
     // Unless the record is void, the instance of an earlier drain may still be about to end, even
     // if its record is lost. So the patch must not weaken the effect of the taint.
     let may_go = !matches!(found, RecordStatus::Void { .. });
+    let is_open = matches!(found, RecordStatus::Open(_));
     let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
@@ -186,7 +187,7 @@ pub fn accept(
     // The node still has Sundown's cordon, for example because it waits for the return of its
     // instance. If the new record did not cordon, nobody would ever uncordon the node.
     let has_our_cordon = node.unschedulable && !record.before.unschedulable;
-    let record = if !joins && has_our_cordon { record.at_least_cordoned() } else { record };
+    let record = if !is_open && has_our_cordon { record.at_least_cordoned() } else { record };
     let was_cordoned = joins && record_cordons(node);
     let is_over_hooks = record.hooks().len() > MAX_HOOKS;
     if is_over_hooks
@@ -237,7 +238,9 @@ fn replaces_ended(new: &NewEntry, record: &Record, node: &Node, is_waiting_chang
 }
 
 /// Whether a scheduled change can begin to drain this Node now: [`accept`] would take it. `false` if
-/// the record may be void and AWS has not answered yet. `response`: the response to such changes.
+/// the record may be void and AWS has not answered yet, and while a node that has booted waits for
+/// the return of its instance: only the restore shows whether the instance has left the hardware of
+/// the change. `response`: the response to such changes.
 /// `now`: on AWS's clock.
 #[must_use]
 pub fn may_begin_change(
@@ -252,7 +255,9 @@ pub fn may_begin_change(
             let new = NewEntry::new(change, now, &options);
             replaces_ended(&new, &record, node, true)
         }
-        RecordStatus::Doubtful { .. } => false,
+        RecordStatus::Doubtful { .. } | RecordStatus::Void { why: VoidReason::Rebooted, .. } => {
+            false
+        }
         _ => true,
     }
 }

@@ -127,8 +127,15 @@ pub fn awaited_termination(node: &Node, wanted: GoneNodes) -> Option<AwaitedTerm
 }
 
 /// An interruption of the record terminates the instance, and after none of them it may come back.
+/// A stop before a terminate hook does not count: its group terminates the instance that stopped.
 fn ends_instance(record: &Record) -> bool {
+    let hooks = record.known().filter(|known| {
+        Kind::from_word(&known.kind) == Some(Kind::TerminateHook) && !known.warm_pool
+    });
+    let last_hook = hooks.map(|known| known.time).max();
+    let is_before = |known: &KnownEntry| last_hook.is_some_and(|hook| known.time <= hook);
     let ends = record.interruptions.iter().map(|entry| match entry {
+        Entry::Known(known) if known.state.is_some() && is_before(known) => InstanceEnd::NotKnown,
         Entry::Known(known) => end_of(known),
         Entry::Unknown(_) => InstanceEnd::MayComeBack,
     });

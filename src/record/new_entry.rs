@@ -11,7 +11,7 @@ use super::{
     schema::{Entry, KnownEntry},
 };
 use crate::domain::{
-    InstanceId, InstanceState, Interruption, InterruptionFacts, Kind, Moment, Node,
+    InstanceId, InstanceState, Interruption, InterruptionFacts, Kind, Moment, Node, Ready,
     is_sweep_event_id, seconds,
 };
 
@@ -70,15 +70,18 @@ impl NewEntry {
     }
 
     /// The record that replaces `old`, whose Node was not put back. If the instance went into a warm
-    /// pool, it is still there. If EC2 has reported it as terminated or stopped, nothing runs on it:
-    /// an action that begins later (its group has noticed the end) has nothing to wait for.
+    /// pool, it is still there. If EC2 has reported it as terminated, or as stopped and its Node is
+    /// not Ready, nothing runs on it: an action that begins later (its group has noticed the end)
+    /// has nothing to wait for.
     pub(super) fn fresh_after(self, old: &Record, node: &Node, before: Before) -> Record {
         let is_same = old.instance == self.instance;
         let pool = old.pool_group().filter(|_| is_same).cloned();
         let is_end = |entry: &&Entry| {
             let Entry::Known(known) = entry else { return false };
             let is = |state: InstanceState| known.state.as_deref() == Some(state.as_str());
-            is(InstanceState::Terminated) || is(InstanceState::Stopped)
+            // A hibernated instance that runs again keeps its boot ID.
+            is(InstanceState::Terminated)
+                || (is(InstanceState::Stopped) && node.ready != Ready::True)
         };
         let is_this_boot = is_same && !old.is_of_earlier_boot(node);
         let end = old.interruptions.iter().rfind(is_end).filter(|_| is_this_boot).cloned();

@@ -38,6 +38,9 @@ pub struct Sweep {
     began: Option<Moment>,
     /// When the last round began that was answered.
     last_answered: Option<Moment>,
+    /// The same of each group whose warm pool was unknown in the last round: when the last round
+    /// began before that.
+    pools_answered: BTreeMap<GroupName, Option<Moment>>,
     waiting: BTreeMap<InstanceId, Watched>,
 }
 
@@ -86,6 +89,7 @@ impl Sweep {
             rounds: Rounds::new(now, interval, fraction),
             began: None,
             last_answered: None,
+            pools_answered: BTreeMap::new(),
             waiting: BTreeMap::new(),
         }
     }
@@ -128,10 +132,15 @@ impl Sweep {
     fn shown(&mut self, now: Moment, began: Moment, shown: Shown) -> usize {
         let Shown { waiting, unknown, .. } = shown;
         let (answered, mut before) = (self.last_answered, self.waiting.clone());
-        before.retain(|_, watched| unknown.contains(&watched.candidate.waiting.group));
+        // Outside of the pool, the answer about the group shows who waits.
+        before.retain(|_, Watched { candidate, .. }| {
+            let WaitingInstance { group, state, .. } = &candidate.waiting;
+            unknown.contains(group) && state.is_in_pool()
+        });
         let left_out = self.found(now, began, waiting);
-        if !unknown.is_empty() {
-            self.last_answered = answered;
+        self.pools_answered.retain(|group, _| unknown.contains(group));
+        for group in unknown {
+            self.pools_answered.entry(group).or_insert(answered);
         }
         for (instance, watched) in before {
             if self.waiting.len() < MAX_WAITING {
@@ -143,7 +152,11 @@ impl Sweep {
 
     /// Remembers the instances that wait. Returns for how many of them there is no room.
     fn found(&mut self, now: Moment, began: Moment, found: Vec<WaitingInstance>) -> usize {
-        let absent_at = self.last_answered.replace(began);
+        let last_answered = self.last_answered.replace(began);
+        let absent = |waiting: &WaitingInstance| {
+            let of_pool = self.pools_answered.get(&waiting.group).copied();
+            of_pool.filter(|_| waiting.state.is_in_pool()).unwrap_or(last_answered)
+        };
         let mut before = std::mem::take(&mut self.waiting);
         let mut new = Vec::new();
         for waiting in found {
@@ -153,7 +166,10 @@ impl Sweep {
                 }
                 // Its state changed. An action that ended before this round belongs to the old one.
                 Some(_) => new.push((waiting, Some(began))),
-                None => new.push((waiting, absent_at)),
+                None => {
+                    let absent_at = absent(&waiting);
+                    new.push((waiting, absent_at));
+                }
             }
         }
         for (waiting, absent_at) in &new {

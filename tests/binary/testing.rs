@@ -104,7 +104,7 @@ async fn a_rule_that_does_not_match_tests_lets_none_through_and_the_queue_takes_
     let backward = ["--kind", "launch-successful", "--origin", "EC2", "--print"];
     let said = stage.tool(&[&["send-test", instance.as_str()][..], &backward].concat()).await;
     assert!(
-        said.code == Some(2) && said.err.contains("moves from WarmPool to AutoScalingGroup"),
+        said.code == Some(2) && said.err.contains("use one of: WarmPool to AutoScalingGroup"),
         "{}",
         said.err
     );

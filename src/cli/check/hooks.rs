@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// A shorter HeartbeatTimeout of a terminate hook could run out while heartbeats fail a few times.
-const SHORT: Duration = seconds(60);
-/// The same of a launch hook: after a crash of the leader, the next one receives its message within
-/// a minute.
-const SHORT_OF_LAUNCH: Duration = seconds(180);
+const MIN_TERMINATE_HEARTBEAT: Duration = seconds(60);
+/// A launch hook needs more: after the leader crashes, the next leader receives the message within a
+/// minute.
+const MIN_LAUNCH_HEARTBEAT: Duration = seconds(180);
 /// A drain ends this long before AWS's own limit (`lifecycle/limits.rs`).
 const RESERVE: Duration = seconds(60);
 
@@ -158,16 +158,16 @@ fn timing(
     let about = format!("{group}/{}", hook.hook);
     let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
     let mut found = Vec::new();
-    let short = match hook.transition {
-        Transition::Terminating => SHORT,
-        Transition::Launching => SHORT_OF_LAUNCH,
+    let least = match hook.transition {
+        Transition::Terminating => MIN_TERMINATE_HEARTBEAT,
+        Transition::Launching => MIN_LAUNCH_HEARTBEAT,
     };
-    if heartbeat < short {
+    if heartbeat < least {
         let message = format!(
-            "its HeartbeatTimeout is {}, less than {}: it runs out if Sundown cannot call AWS for a \
-             short time, or if its leader crashes",
+            "its HeartbeatTimeout is {}, less than {}: the hook can time out if Sundown cannot reach \
+             AWS for a short time, or if the leader crashes",
             duration_text(heartbeat),
-            duration_text(short)
+            duration_text(least)
         );
         found.push(
             Finding::no(

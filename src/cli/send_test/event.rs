@@ -10,7 +10,7 @@ use crate::{
     interruption::{CAPACITY_BLOCK, TEST_SOURCE},
 };
 
-/// The kind of event that a test imitates, with the names of `--on`.
+/// The kind of event that a test imitates. The names are those of `--on`, plus `launch-successful`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// A terminate hook waits
@@ -68,7 +68,7 @@ impl Place {
 /// Auto Scaling sends no event of the kind with this origin and destination. The text has those
 /// that it sends.
 #[derive(Debug, thiserror::Error)]
-#[error("--origin and --destination: {0}")]
+#[error("{0}")]
 pub(in crate::cli) struct NoSuchEvent(String);
 
 impl Kind {
@@ -89,9 +89,9 @@ impl Kind {
         }
     }
 
-    /// `Origin` and `Destination` that Auto Scaling gives to events of this kind, the usual ones
-    /// first. Empty: events of this kind name none.
-    const fn moves(self) -> &'static [(Place, Place)] {
+    /// The pairs of `Origin` and `Destination` that Auto Scaling gives to events of this kind, the
+    /// usual one first. Empty: events of this kind name none.
+    const fn allowed_moves(self) -> &'static [(Place, Place)] {
         match self {
             Self::TerminateHook => &[
                 (Place::Group, Place::Ec2),
@@ -109,34 +109,41 @@ impl Kind {
         }
     }
 
-    /// `Origin` and `Destination` of an event for which the command line may name one of them or
-    /// both. `None`: events of this kind name none.
+    /// The first allowed pair of `Origin` and `Destination` that has what the flags give. `None`:
+    /// events of this kind name none.
     ///
     /// # Errors
     ///
     /// Auto Scaling sends no such event.
-    pub(super) fn moved(
+    pub(super) fn resolve_move(
         self,
         origin: Option<Place>,
         destination: Option<Place>,
     ) -> Result<Option<(Place, Place)>, NoSuchEvent> {
-        let is_it = |(from, to): &&(Place, Place)| {
+        let matches = |(from, to): &&(Place, Place)| {
             origin.is_none_or(|o| o == *from) && destination.is_none_or(|d| d == *to)
         };
-        let found = self.moves().iter().find(is_it).copied();
+        let found = self.allowed_moves().iter().find(matches).copied();
         if found.is_some() || (origin.is_none() && destination.is_none()) {
             return Ok(found);
         }
         let kind = self.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         let all: Vec<String> = self
-            .moves()
+            .allowed_moves()
             .iter()
-            .map(|(from, to)| format!("from {} to {}", from.as_str(), to.as_str()))
+            .map(|(from, to)| format!("{} to {}", from.as_str(), to.as_str()))
             .collect();
         Err(NoSuchEvent(if all.is_empty() {
-            format!("events of kind {kind} have no origin and no destination: leave the flags out")
+            format!(
+                "`{kind}` events have no origin and no destination; remove --origin and \
+                 --destination"
+            )
         } else {
-            format!("in an event of kind {kind}, an instance moves {}", all.join(" or "))
+            format!(
+                "Auto Scaling sends no `{kind}` event with this --origin and --destination; use \
+                 one of: {}",
+                all.join(", ")
+            )
         }))
     }
 
@@ -147,7 +154,7 @@ impl Kind {
 
     /// Whether the event names an Auto Scaling group.
     pub(super) const fn has_group(self) -> bool {
-        !self.moves().is_empty()
+        !self.allowed_moves().is_empty()
     }
 
     /// The transition of the lifecycle hook that the event names; `None`: it names no hook.
@@ -304,7 +311,7 @@ mod tests {
                 instance: &instance,
                 group: kind.has_group().then_some("asg"),
                 hook: kind.transition().map(|_| "sundown-hook"),
-                moved: kind.moved(None, None).unwrap(),
+                moved: kind.resolve_move(None, None).unwrap(),
                 reservation: Some(&reservation),
                 region: "eu-west-1",
                 account: "123456789012",
@@ -350,11 +357,11 @@ mod tests {
             (Kind::LaunchSuccessful, None, None, Some((WarmPool, Group))),
             (Kind::Spot, None, None, None),
         ] {
-            assert_eq!(kind.moved(origin, destination).unwrap(), moved, "{kind:?}");
+            assert_eq!(kind.resolve_move(origin, destination).unwrap(), moved, "{kind:?}");
         }
-        let no_pool = Kind::Spot.moved(None, Some(WarmPool)).unwrap_err().to_string();
-        assert!(no_pool.contains("kind spot have no origin"), "{no_pool}");
-        let backward = Kind::LaunchHook.moved(Some(Group), None).unwrap_err().to_string();
-        assert!(backward.contains("moves from EC2 to AutoScalingGroup or from"), "{backward}");
+        let no_pool = Kind::Spot.resolve_move(None, Some(WarmPool)).unwrap_err().to_string();
+        assert!(no_pool.contains("`spot` events have no origin"), "{no_pool}");
+        let backward = Kind::LaunchHook.resolve_move(Some(Group), None).unwrap_err().to_string();
+        assert!(backward.contains("use one of: EC2 to AutoScalingGroup, "), "{backward}");
     }
 }

@@ -48,16 +48,16 @@ pub(super) struct SendTestArgs {
     /// The Auto Scaling group in the event; else that of the instance
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// The hook; else the first of the group
+    /// The lifecycle hook in the event; else the group's hook of the right transition whose name
+    /// starts with `sundown`, or its first hook of that transition
     #[arg(long, value_name = "NAME")]
     hook: Option<String>,
-    /// Where the instance comes from in an event of Auto Scaling; else as in an ordinary launch or
-    /// termination
+    /// Origin in the event, only for `terminate-hook`, `root-volume`, `launch-hook` and
+    /// `launch-successful`; else the usual one of the kind
     #[arg(long, value_enum, value_name = "PLACE")]
     origin: Option<Place>,
-    /// Where the instance goes in an event of Auto Scaling; else as in an ordinary launch or
-    /// termination. `--kind terminate-hook --destination WarmPool` is about an instance that goes
-    /// into the warm pool
+    /// Destination in the event, for the same kinds; else the usual one of the kind. `--kind
+    /// terminate-hook --destination WarmPool` is about an instance that goes into the warm pool
     #[arg(long, value_enum, value_name = "PLACE")]
     destination: Option<Place>,
     /// The Capacity Block of `--kind capacity-block`; else that of the instance. The test is about
@@ -107,7 +107,7 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     if args.to == Way::Queue && queue.is_none() && !args.print {
         return Err(ConfigError::no_queue().into());
     }
-    let moved = args.kind.moved(args.origin, args.destination)?;
+    let moved = args.kind.resolve_move(args.origin, args.destination)?;
     let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
     let watch = match args.wait {
         Some(most) => Some((EventWatch::begin(&args.kube, args.real).await?, most)),
@@ -193,7 +193,8 @@ fn print_outcome(reported: Result<Option<String>, String>, most: Duration) -> Ex
     ExitCode::from(NOT_REPORTED)
 }
 
-/// The hook in the flags, or else the first of the group that has this transition.
+/// The hook in the flags. Else, of the group's hooks with this transition, the first whose name
+/// starts with `sundown`, or the first.
 async fn hook(
     args: &SendTestArgs,
     clients: &Clients,

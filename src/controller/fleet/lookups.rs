@@ -195,7 +195,8 @@ pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
 
 /// Asks EC2 whether an instance ends, every 5 s, twelve times at most.
 pub(super) async fn instance_state(term: Term, node: NodeName, instance: InstanceId) {
-    for _ in 0..12 {
+    // A minute quickly, then a quarter of an hour slowly: the event of its stop may be lost.
+    for pause in [seconds(5); 12].into_iter().chain([seconds(30); 30]) {
         if let Ok(facts) = term.shared.lookups.instances.get_fresh(&instance).await
             && facts.as_ref().is_none_or(|f| f.state.is_ending())
         {
@@ -203,7 +204,7 @@ pub(super) async fn instance_state(term: Term, node: NodeName, instance: Instanc
             term.send(Input::InstanceEnds { node, instance, has_ended });
             return;
         }
-        tokio::time::sleep(seconds(5)).await;
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -26,8 +26,8 @@ struct Entry {
     has_token: bool,
     /// Only a copy of its event brought this name. It does not keep the task running.
     is_learned: bool,
-    /// This term has named the action. `false`: an earlier term of this process did, and the task
-    /// only keeps it alive until a record or a message names it again.
+    /// This term has used the name. `false`: an earlier term of this process did, and the task only
+    /// keeps the action alive until a record or a message names it again.
     is_claimed: bool,
 }
 
@@ -41,7 +41,7 @@ impl ActionTasks {
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
         if let Some(entry) = self.names.get_mut(action) {
-            entry.is_learned = false;
+            (entry.is_learned, entry.is_claimed) = (false, true);
         }
         // `None` also if the task has just ended: the caller then starts a new one.
         found.orders.send(Order::AddName(Box::new(action.clone()), named_by)).ok()?;
@@ -49,7 +49,7 @@ impl ActionTasks {
         for (_, entry) in
             self.of_key_mut(&action.key).filter(|(_, e)| e.orders.same_channel(&found.orders))
         {
-            (entry.has_token, entry.is_claimed) = (has_token, true);
+            entry.has_token = has_token;
         }
         self.names.entry(action.clone()).or_insert_with(|| Entry {
             has_token,
@@ -388,6 +388,10 @@ mod tests {
         tasks.resume();
         assert!(!tasks.is_claimed(&event.key), "the sweep may find it: its event may be lost");
         assert!(tasks.find(&found, NamedBy::Message).is_some());
+        assert!(tasks.is_claimed(&event.key));
+        tasks.forget(&found);
+        assert!(!tasks.is_claimed(&event.key), "the sweep had no answer, and asks again");
+        assert!(tasks.find(&event, NamedBy::Message).is_some());
         assert!(tasks.is_claimed(&event.key));
     }
 

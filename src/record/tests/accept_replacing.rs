@@ -45,14 +45,17 @@ fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
 #[test]
 fn an_action_of_an_instance_that_has_ended_is_accepted_with_the_end() {
     use InstanceState::{Stopped, Stopping, Terminated};
-    let after = |end| {
+    let after = |end, ready| {
         let over = release_node(&take_on(&node(), &state("e1", 10, end), 11).unwrap(), 31);
-        take_on(&over, &hook("e2", 40, "drain", "t1"), 41).unwrap()
+        take_on(&Node { ready, ..over }, &hook("e2", 40, "drain", "t1"), 41).unwrap()
     };
     let end = Some(Kind::StateChange);
-    assert_eq!(kinds(&after(Terminated)), [end, Some(Kind::TerminateHook)]);
-    assert_eq!(kinds(&after(Stopped)), [end, Some(Kind::TerminateHook)]);
-    assert_eq!(kinds(&after(Stopping)), [Some(Kind::TerminateHook)], "it may still run");
+    let (silent, hook) = (Ready::Unknown, Some(Kind::TerminateHook));
+    assert_eq!(kinds(&after(Terminated, silent)), [end, hook]);
+    assert_eq!(kinds(&after(Terminated, Ready::True)), [end, hook]);
+    assert_eq!(kinds(&after(Stopped, silent)), [end, hook]);
+    assert_eq!(kinds(&after(Stopped, Ready::True)), [hook], "it may run again after hibernation");
+    assert_eq!(kinds(&after(Stopping, silent)), [hook], "it may still run");
 }
 
 #[test]

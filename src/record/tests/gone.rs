@@ -45,6 +45,16 @@ fn only_the_end_of_an_instance_that_its_record_terminates_is_awaited() {
             joined(&event("e1", 100, Cause::Rebalance), &spot("e2", 101)),
             true,
         ),
+        (
+            "it stops, and then its group terminates it",
+            joined(&state("e1", 100, InstanceState::Stopping), &hook("e2", 101, "drain", "t1")),
+            true,
+        ),
+        (
+            "its group terminates it, and it stops after that",
+            joined(&hook("e1", 100, "drain", "t1"), &state("e2", 101, InstanceState::Stopping)),
+            false,
+        ),
         ("a new root volume, then spot", joined(&root_volume(), &spot("e2", 101)), false),
         ("another boot", Node { boot_id: Some("boot-2".into()), ..by_hook.clone() }, false),
         ("another instance", Node { instance: Some(id(OTHER)), ..by_hook.clone() }, false),

@@ -50,6 +50,12 @@ impl WaitState {
         }
     }
 
+    /// The instance is in the warm pool of its group, or on its way into it or out of it.
+    #[must_use]
+    pub const fn is_in_pool(self) -> bool {
+        matches!(self, Self::WarmedPending | Self::WarmedTerminating)
+    }
+
     /// The transitions of the hooks in which the instance may wait. The answer to a heartbeat shows
     /// in which of them it does.
     #[must_use]

@@ -1,7 +1,7 @@
 //! What our own clients (`src/aws`) read of instances and groups, and what they change there: at
 //! the embedded AWS and at moto alike, and at moto beside boto3.
 //!
-//! What moto 5.2.5 has none of, or has otherwise than AWS. No test can show these at moto:
+//! What moto 5.2.5 lacks or does differently from AWS. No test can show these at moto:
 //!
 //! - Lifecycle actions. An instance is `InService` at once also where the group has a launch hook,
 //!   and leaves at once also where it has a terminate hook: no state is `Pending:Wait` or
@@ -10,7 +10,7 @@
 //! - Hooks. Any text is taken for a transition. NotificationMetadata is dropped. Each hook shows
 //!   the notification target `arn:aws:sqs:us-east-1:123456789012:my-queue` and a GlobalTimeout of
 //!   48 h, whatever was put. A group that is not there has no hooks (AWS: ValidationError).
-//! - The way between two states. `stopping`, `pending` and `shutting-down` are only in the answers
+//! - Transitional states. `stopping`, `pending` and `shutting-down` are only in the answers
 //!   to StopInstances, StartInstances and TerminateInstances: DescribeInstances shows `stopped`,
 //!   `running` and `terminated` at once. No instance is ever `EnteringStandby`.
 //! - LaunchTime of the last start: it stays that of the first one. A terminated instance keeps its
@@ -130,7 +130,6 @@ async fn reads_and_changes(server: &str, clients: &Clients) {
     let members = lookups.members.of_group_since(&asg, Instant::now()).await.unwrap().unwrap();
     assert_eq!(members.unhealthy, texts(&[first.as_str()]), "{server}");
     assert_eq!((&members.suspended, members.has_warm_pool), (&texts(&REPLACING), false));
-    // In a group without a warm pool, no other call is made.
     for (group, of, expected) in
         [(&asg, &first, Some("InService")), (&asg, &nobody(), None), (&pooled, &first, None)]
     {
@@ -275,7 +274,7 @@ async fn an_instance_that_boto3_puts_into_standby_at_moto_is_read_as_such() {
     tasks.kill();
 }
 
-/// The suspended processes after boto3 has suspended or resumed some. None of them means all.
+/// The suspended processes after boto3 has suspended or resumed some. An empty list of processes means all.
 async fn suspended_after(account: &Account, call: &str, processes: &[&str]) -> BTreeSet<String> {
     let of = json!({ "AutoScalingGroupName": "asg", "ScalingProcesses": processes });
     account.calls(&[(call, of)]).await;
@@ -337,6 +336,6 @@ async fn what_moto_does_not_have_is_no_answer_and_is_asked_again() {
         assert_eq!((error.outcome(), error.advice()), (Outcome::Server, Advice::Retry), "{error}");
         assert!(!error.is_no_active_action(), "{error}: the action may still wait");
     }
-    // A group without a Capacity Block.
+    // An instance that runs in no Capacity Block.
     assert_eq!(clients.ec2().reservation_of(&id(account.instance())).await.unwrap(), None);
 }

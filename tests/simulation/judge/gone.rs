@@ -25,7 +25,7 @@ pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// From the moment at which all conditions hold to the delete: two rounds of 15 s, a minute with the
 /// taint, and the time that calls take.
 const IN_TIME: Duration = Duration::from_secs(120);
-/// Kinds of interruptions that end the instance, whatever else the record holds.
+/// Kinds of interruptions that end the instance.
 const ENDING: [&str; 4] = ["terminate-hook", "spot", "capacity-reservation", "capacity-block"];
 
 impl Judge<'_> {
@@ -106,16 +106,19 @@ impl Judge<'_> {
         stays.map(|(_, node)| (ended, text(node))).collect()
     }
 
-    /// All interruptions of its record end the instance, its pods were drained, and none moves it
-    /// into a warm pool.
+    /// An interruption of its record ends the instance, none of them leaves it the way back, and its
+    /// pods were drained.
     fn ends_instance(&self, node: &NodeState) -> bool {
         let all = record(node).and_then(|record| record["interruptions"].as_array().cloned());
         let Some(all) = all.filter(|all| !all.is_empty()) else { return false };
-        let ends = |i: &serde_json::Value| {
-            i["kind"].as_str().is_some_and(|kind| ENDING.contains(&kind))
-                && i["warm_pool"].is_null()
+        let is_of = |i: &serde_json::Value, kinds: &[&str]| {
+            i["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
         };
-        all.iter().all(ends) && self.evidence.terms.strongest(&all) == Response::Drain
+        let ends = |i: &serde_json::Value| is_of(i, &ENDING) && i["warm_pool"].is_null();
+        let may_come_back = |i: &serde_json::Value| !ends(i) && !is_of(i, &["rebalance"]);
+        all.iter().any(ends)
+            && !all.iter().any(may_come_back)
+            && self.evidence.terms.strongest(&all) == Response::Drain
     }
 }
 

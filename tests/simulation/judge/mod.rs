@@ -18,6 +18,7 @@ pub mod excuses;
 mod gone;
 mod in_time;
 mod labels;
+mod late_calls;
 mod launches;
 mod leaders;
 mod limits;

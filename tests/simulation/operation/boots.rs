@@ -2,7 +2,7 @@
 
 use sundown::sim::{
     WorldSettings,
-    aws::{HookSpec, State},
+    aws::{HealthNotice, HookSpec, State},
 };
 
 use super::s;
@@ -71,6 +71,37 @@ async fn a_message_that_comes_again_after_its_action_was_completed_does_nothing_
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_left_degraded_hardware_by_a_stop_and_a_start_is_as_it_was() {
+    let mut settings = WorldSettings::seeded(2_613);
+    settings.kube.timing.node_deletion = None;
+    let stage = Stage::with(settings);
+    let instance = stage.group(2, 300).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let degraded = HealthNotice {
+        code: "AWS_EC2_INSTANCE_HARDWARE_DEGRADED".to_owned(),
+        ..HealthNotice::retirement([instance.clone()], stage.clock.now())
+    };
+    stage.world.aws.health(&degraded);
+    stage.until(60, "its node is drained", || stage.is_cordoned(&instance)).await;
+    stage.pass(60).await;
+    stage.world.aws.stop(&instance);
+    let state = || stage.world.aws.instance(&instance).unwrap().state;
+    stage.until(120, "it has stopped", || state() == State::Stopped).await;
+    stage.world.aws.start_again(&instance);
+    stage.until(60, "it runs", || state() == State::Running).await;
+    stage.world.kube.machine_back(&node);
+    stage.world.kube.reboot(&node);
+    stage.until(90, "the node is as it was", || is_as_it_was(&stage, &instance)).await;
+    for _ in 0..60 {
+        stage.pass(5).await;
+        assert!(is_as_it_was(&stage, &instance), "it runs on other hardware");
+    }
+    sundown.stop().await;
+    stage.end_unjudged();
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,23 @@ use crate::judge::Belongs;
 
 pub(super) struct Dice(pub(super) fastrand::Rng);
 
+/// What distinguishes the random numbers of a stream from those of the others.
+#[derive(Clone, Copy)]
+pub(super) struct Stream {
+    /// The seed is multiplied by it.
+    pub(super) factor: u64,
+    /// The number before that of its first kind of things.
+    pub(super) first: u64,
+}
+
 impl Dice {
+    /// The dice for one kind of things that a stream draws. Each kind has dice of its own, so that a
+    /// new kind leaves the others as they are.
+    pub(super) fn of(plan: &Plan, stream: Stream, kind: u64) -> Self {
+        let seed = plan.seed.wrapping_mul(stream.factor) ^ (stream.first + kind);
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
     pub(super) fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.0.usize(..of.len())].clone()
     }

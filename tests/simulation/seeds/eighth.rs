@@ -3,21 +3,17 @@
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
 use super::{
-    draw::Dice,
+    draw::{Dice, Stream},
     plan::{Act, Plan},
 };
 
 /// The first seed whose world has what the eighth stream draws.
 pub const FIRST: u64 = 1_801_000_000_000;
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0x9fb2_1c65_1e98_df25) ^ (0x91e1_3000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0x9fb2_1c65_1e98_df25, first: 0x91e1_3000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    sick(&mut dice(plan, 1), plan);
+    sick(&mut Dice::of(plan, DICE, 1), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
 }
 

@@ -4,28 +4,24 @@
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
 use super::{
-    draw::Dice,
+    draw::{Dice, Stream},
     plan::{Act, Plan},
 };
 
 /// The first seed whose world has what the eleventh stream draws.
 pub const FIRST: u64 = 1_804_000_000_000;
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0xc2b2_ae3d_27d4_eb4f) ^ (0x91e7_5000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0xc2b2_ae3d_27d4_eb4f, first: 0x91e7_5000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    let mut volumes = dice(plan, 1);
+    let mut volumes = Dice::of(plan, DICE, 1);
     if volumes.chance(0.3) {
         for _ in 0..volumes.0.usize(1..3) {
             let act = Act::RootVolume { pick: volumes.0.usize(..1000) };
             add(&mut volumes, plan, act);
         }
     }
-    let mut pools = dice(plan, 2);
+    let mut pools = Dice::of(plan, DICE, 2);
     if pools.chance(0.3) {
         for _ in 0..pools.0.usize(1..3) {
             let (pick, with_event) = (pools.0.usize(..1000), pools.chance(0.5));

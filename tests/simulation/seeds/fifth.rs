@@ -2,19 +2,18 @@
 //!
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
-use super::{draw::Dice, plan::Plan};
+use super::{
+    draw::{Dice, Stream},
+    plan::Plan,
+};
 
 /// The first seed whose world has what the fifth stream draws.
 pub const FIRST: u64 = 1_798_000_000_000;
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0x8ebc_6af0_9c88_c6e3) ^ (0x2b67_e000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0x8ebc_6af0_9c88_c6e3, first: 0x2b67_e000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    responses(&mut dice(plan, 1), plan);
+    responses(&mut Dice::of(plan, DICE, 1), plan);
 }
 
 /// `--on`, of one to three kinds.

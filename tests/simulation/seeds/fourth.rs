@@ -4,22 +4,18 @@
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
 use super::{
-    draw::Dice,
+    draw::{Dice, Stream},
     plan::{Act, Plan},
 };
 
 /// The first seed whose world has what the fourth stream draws.
 pub const FIRST: u64 = 1_797_000_000_000;
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0xe703_7ed1_a0b4_28db) ^ (0x5a31_c000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0xe703_7ed1_a0b4_28db, first: 0x5a31_c000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    blocks(&mut dice(plan, 1), plan);
-    lost_events(&mut dice(plan, 2), plan);
+    blocks(&mut Dice::of(plan, DICE, 1), plan);
+    lost_events(&mut Dice::of(plan, DICE, 2), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
 }
 

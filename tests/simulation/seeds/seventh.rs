@@ -4,7 +4,7 @@
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
 use super::{
-    draw::Dice,
+    draw::{Dice, Stream},
     plan::{Act, ChangeEnd, Plan},
 };
 
@@ -14,15 +14,11 @@ pub const FIRST: u64 = 1_800_000_000_000;
 /// The instance retires.
 pub const RETIREMENT: &str = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED";
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0xa24b_aed4_963e_e407) ^ (0x91d6_3000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0xa24b_aed4_963e_e407, first: 0x91d6_3000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    evict_after(&mut dice(plan, 1), plan);
-    changes(&mut dice(plan, 2), plan);
+    evict_after(&mut Dice::of(plan, DICE, 1), plan);
+    changes(&mut Dice::of(plan, DICE, 2), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
 }
 

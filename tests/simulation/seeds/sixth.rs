@@ -3,19 +3,18 @@
 //!
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
-use super::{draw::Dice, plan::Plan};
+use super::{
+    draw::{Dice, Stream},
+    plan::Plan,
+};
 
 /// The first seed whose world has what the sixth stream draws.
 pub const FIRST: u64 = 1_799_000_000_000;
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ (0x7c14_5000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0xd6e8_feb8_6659_fd93, first: 0x7c14_5000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    results(&mut dice(plan, 1), plan);
+    results(&mut Dice::of(plan, DICE, 1), plan);
 }
 
 /// Some groups retain instances whose terminate hook is abandoned, whatever the flag says.

@@ -2,16 +2,17 @@
 //! and clusters without a cloud controller manager, in which nobody else deletes Nodes.
 
 use super::{
-    draw::Dice,
+    draw::{Dice, Stream},
     plan::{CloudController, Plan},
 };
 
 /// The first seed whose world has what the tenth stream draws.
 pub const FIRST: u64 = 1_803_000_000_000;
 
+const DICE: Stream = Stream { factor: 0xe703_7ed1_a0b4_28db, first: 0x91d7_4000 };
+
 pub(super) fn draw(plan: &mut Plan) {
-    let seed = plan.seed.wrapping_mul(0xe703_7ed1_a0b4_28db) ^ 0x91d7_4001;
-    let mut d = Dice(fastrand::Rng::with_seed(seed));
+    let mut d = Dice::of(plan, DICE, 1);
     for flag in ["--delete-node", "--out-of-service-taint"] {
         if d.chance(0.4) {
             plan.flags.push(flag.to_owned());

@@ -4,7 +4,7 @@
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
 use super::{
-    draw::Dice,
+    draw::{Dice, Stream},
     plan::{Act, Plan},
 };
 use crate::{harness::NO_CLUSTER_NAME, judge::Belongs};
@@ -17,24 +17,20 @@ const LEFT_OUT: (&str, &str) = ("example.com/left-alone", "true");
 /// A tag that a `--managed-tag` asks for.
 const MANAGED: &str = "example.com/sundown";
 
-fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(
-        plan.seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ (0x7419_d000 + kind),
-    ))
-}
+const DICE: Stream = Stream { factor: 0xa076_1d64_78bd_642f, first: 0x7419_d000 };
 
 pub(super) fn draw(plan: &mut Plan) {
-    aws_clock(&mut dice(plan, 1), plan);
-    claims(&mut dice(plan, 2), plan);
-    made_up_hooks(&mut dice(plan, 3), plan);
-    named_hooks(&mut dice(plan, 4), plan);
-    drain_flags(&mut dice(plan, 5), plan);
-    hook_flags(&mut dice(plan, 6), plan);
-    node_flags(&mut dice(plan, 7), plan);
-    tests(&mut dice(plan, 8), plan);
-    no_cluster_name(&mut dice(plan, 9), plan);
-    shared_queue(&mut dice(plan, 10), plan);
-    dry_run(&mut dice(plan, 11), plan);
+    aws_clock(&mut Dice::of(plan, DICE, 1), plan);
+    claims(&mut Dice::of(plan, DICE, 2), plan);
+    made_up_hooks(&mut Dice::of(plan, DICE, 3), plan);
+    named_hooks(&mut Dice::of(plan, DICE, 4), plan);
+    drain_flags(&mut Dice::of(plan, DICE, 5), plan);
+    hook_flags(&mut Dice::of(plan, DICE, 6), plan);
+    node_flags(&mut Dice::of(plan, DICE, 7), plan);
+    tests(&mut Dice::of(plan, DICE, 8), plan);
+    no_cluster_name(&mut Dice::of(plan, DICE, 9), plan);
+    shared_queue(&mut Dice::of(plan, DICE, 10), plan);
+    dry_run(&mut Dice::of(plan, DICE, 11), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
 }
 

@@ -10,12 +10,11 @@ use std::{
 };
 
 use super::{
-    eleventh,
     once_failed::ONCE_FAILED,
     plan::Plan,
     play_seed, replay,
     runner::{Orders, play_all},
-    second, third,
+    second, third, twelfth,
 };
 
 /// How many seeds every run plays, from 1 on, unless `SUNDOWN_SEEDS` says otherwise.
@@ -25,7 +24,7 @@ const SECOND: Range<u64> = second::FIRST + 1..second::FIRST + 61;
 /// And these: with what the third stream draws.
 const THIRD: Range<u64> = third::FIRST + 1..third::FIRST + 41;
 /// And these: with what all streams draw.
-const ALL: Range<u64> = eleventh::FIRST + 1..eleventh::FIRST + 41;
+const ALL: Range<u64> = twelfth::FIRST + 1..twelfth::FIRST + 41;
 
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;

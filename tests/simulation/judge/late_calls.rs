@@ -1,0 +1,113 @@
+//! Calls for lifecycle actions that are over.
+
+use std::{rc::Rc, time::Duration};
+
+use sundown::sim::aws::Outcome;
+
+use super::{Judge, is_us, story::RecordedInterruption};
+
+/// By how much the rounds of the sweep are apart, at most.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(600);
+/// The calls for an action.
+const CALLS: [&str; 2] =
+    ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
+
+impl Judge<'_> {
+    /// Nobody calls for an action that we completed: AWS refuses that, and it says that somebody
+    /// lost count. Where an answer was lost, or another process took over (or the same one leads
+    /// again), one call more has to find out; and where AWS ended the action by itself, one that
+    /// was on its way.
+    pub(super) fn late_calls(&mut self) {
+        let evidence = self.evidence;
+        for action in &evidence.actions {
+            let Some(end) = &action.end else { continue };
+            let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
+            let lost = evidence.calls.iter().filter(|c| {
+                CALLS.contains(&c.api.as_str())
+                    && c.object == object
+                    && c.outcome == Outcome::LostAfter
+            });
+            let last = action.late_calls.last().copied().unwrap_or(end.at);
+            let successors = self.leaders.changes(action.started, last)
+                + self.leaders.not_renewed(action.started, last);
+            let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
+            // The queue may lose a deletion and deliver a message again. Where AWS ended the action
+            // by itself, no record shows that it is over, and each delivery costs one call to find
+            // that out.
+            let after = evidence
+                .deletions
+                .iter()
+                .filter(|d| d.at >= end.at && d.body.contains(&action.token));
+            let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
+            // What a person wrote into the record with another token is an action of its own, and
+            // one call finds out that it is not open.
+            let is_of_it = |recorded: &&Rc<RecordedInterruption>| {
+                recorded.is_made_up
+                    && recorded
+                        .hook
+                        .as_ref()
+                        .is_some_and(|(g, h)| *g == action.group && *h == action.hook)
+            };
+            let made_up =
+                self.story.recorded(&action.instance, last).iter().filter(is_of_it).count();
+            // The sweep looks again and again into an instance that waits in another hook. It knows
+            // that this action is over if the process completed it while it has led since.
+            let sweeps =
+                evidence.terms.longest("--sweep-interval", Duration::ZERO) > Duration::ZERO;
+            let looks = if sweeps { looks(last.since_or_zero(end.at)) } else { 0 };
+            let terms = self.leaders.changes(end.at, last) + self.leaders.not_renewed(end.at, last);
+            // It does not know that either where the instance waited before, for something else:
+            // two rounds do not show in which of both waits the action ended.
+            let earlier = || {
+                evidence.actions.iter().filter(|other| {
+                    other.instance == action.instance && other.started < action.started
+                })
+            };
+            let waited = earlier().any(|other| {
+                other.end.as_ref().is_none_or(|end| end.at + BETWEEN_ROUNDS >= action.started)
+            });
+            let is_lost = lost.clone().next().is_some();
+            let looks = looks * (untold + terms + usize::from(waited || is_lost));
+            // An earlier action of the hook that AWS ended by itself is still in the record, and
+            // one call finds out that it is over.
+            let untold_before = earlier()
+                .filter(|other| other.group == action.group && other.hook == action.hook)
+                .filter_map(|other| other.end.as_ref())
+                .filter(|end| end.at <= last && !is_us(&end.by))
+                .count();
+            let allowed = lost.count()
+                + successors
+                + untold * deliveries.max(1)
+                + untold_before
+                + made_up
+                + looks;
+            // A call that had its turn behind the completion was on its way.
+            let late: Vec<f64> = action
+                .late_calls
+                .iter()
+                .filter(|at| **at > end.at + Duration::from_millis(100))
+                .map(|at| at.duration_since(end.at).as_secs_f64())
+                .collect();
+            if late.len() > allowed {
+                let what = format!(
+                    "{object} was called for {late:?} s after its end ({:?}), and {allowed} times \
+                     could be explained",
+                    end.verdict
+                );
+                self.broken(end.at, what);
+            }
+        }
+    }
+}
+
+/// How often a leader may look into an instance that waits for this long: after pauses of 1, 2, 4, 8
+/// and then 10 minutes.
+fn looks(waited: Duration) -> usize {
+    let (mut looks, mut pause, mut next) = (1, 60, 60);
+    while waited.as_secs() >= next {
+        looks += 1;
+        pause = (pause * 2).min(600);
+        next += pause;
+    }
+    looks
+}
