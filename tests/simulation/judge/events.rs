@@ -691,7 +691,7 @@ impl Judge<'_> {
 
     /// How many terminate hooks the group of this Node's instance has.
     fn hooks_of(&self, node: &str) -> usize {
-        let instance = self.instance_of(node);
+        let instance = self.instance_or_claimed(node);
         let group = instance.and_then(|instance| self.evidence.groups.get(instance));
         let of_plan = self.evidence.terms.heartbeat_timeouts.keys();
         let of_plan = of_plan.filter(|(of, _)| Some(of) == group).map(|(_, hook)| hook.as_str());

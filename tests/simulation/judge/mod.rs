@@ -750,6 +750,13 @@ impl<'a> Judge<'a> {
             && !self.descriptions(group, by, at).any(is_known)
     }
 
+    /// The instance of this Node; if it claims that of another Node, the claimed one.
+    fn instance_or_claimed(&self, node: &str) -> Option<&str> {
+        let states = self.writes.iter().rev().filter_map(|write| write.new);
+        let claimed = || states.into_iter().find(|state| state.name == node).map(nodes::instance);
+        self.instance_of(node).map(String::as_str).or_else(claimed)
+    }
+
     fn instance_of(&self, node: &str) -> Option<&String> {
         self.evidence.nodes.iter().find(|(_, n)| *n == node).map(|(i, _)| i)
     }

@@ -12,7 +12,7 @@ use super::{
     Judge, Response, SLACK,
     clocks::AwsClock,
     excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
-    is_us, nodes,
+    is_us,
     promises::Promise,
     story::{Deadline, RecordedInterruption, counts},
 };
@@ -129,12 +129,7 @@ impl Judge<'_> {
 
     /// A scheduled change of this Node's instance was announced by then.
     pub(super) fn was_announced(&self, node: &str, at: Moment) -> bool {
-        // A Node that claims the instance of another one stays alone when that one is deleted.
-        let states = self.writes.iter().rev().filter(|w| w.at <= at).filter_map(|w| w.new);
-        let claimed = states.into_iter().find(|state| state.name == node).map(nodes::instance);
-        let Some(instance) = self.instance_of(node).map(String::as_str).or(claimed) else {
-            return false;
-        };
+        let Some(instance) = self.instance_or_claimed(node) else { return false };
         let mut notices = self.story.notices.iter();
         notices.any(|n| n.event.change.is_some() && n.event.instance == instance && n.sent <= at)
     }
