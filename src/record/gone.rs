@@ -178,7 +178,7 @@ fn end_of(known: &KnownEntry) -> InstanceEnd {
 }
 
 impl AwaitedTermination {
-    /// Sundown no longer waits for the end of the instance: the drain ended [`GIVE_UP_AFTER`] ago.
+    /// Sundown no longer waits for the end of the instance: the drain ended an hour ago.
     #[must_use]
     pub fn is_given_up(&self, now: Moment) -> bool {
         now >= self.since.plus(GIVE_UP_AFTER)

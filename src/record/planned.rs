@@ -211,7 +211,7 @@ impl Planned {
     }
 
     /// When the next change becomes overdue. A change is overdue if EC2 still shows it as open
-    /// [`EC2_LAGS`] after its start: then [`Self::waiting`] lists it again. `None`: no change can
+    /// 10 minutes after its start: then [`Self::waiting`] lists it again. `None`: no change can
     /// become overdue.
     #[must_use]
     pub fn overdue_at(&self, now: Moment) -> Option<Moment> {
