@@ -79,7 +79,7 @@ impl Ec2 {
 
 impl AutoScaling {
     /// SetInstanceHealth: the group is to replace this instance, even within its grace period for
-    /// health checks. Fails when the instance is in no group. It is no error to say it twice.
+    /// health checks. Fails when the instance is in no group. A second call changes nothing and is no error.
     pub async fn set_unhealthy(&self, instance: &InstanceId) -> Result<(), AwsError> {
         let request = self
             .client
@@ -124,7 +124,7 @@ fn volumes_failed(summary: &EbsStatusSummary) -> Option<FailedCheck> {
     fails.then_some(FailedCheck { check: StatusCheck::AttachedVolumes, since })
 }
 
-/// `None` without an id or a code: it could not be told from other events.
+/// `None` without an id or a code, which distinguish it from other events.
 fn event(event: &InstanceStatusEvent) -> Option<ScheduledEvent> {
     let short = |text: &str| text.chars().take(TEXT).collect::<String>();
     Some(ScheduledEvent {

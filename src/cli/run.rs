@@ -55,7 +55,7 @@ pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resu
         );
     }
     for WithoutEffect { flag, why } in without_effect(&config) {
-        warn!(flag, why, "A flag has no effect because of others.");
+        warn!(flag, why, "A flag has no effect in this configuration.");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

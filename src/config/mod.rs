@@ -112,7 +112,7 @@ pub struct DrainConfig {
     pub evict_after: EvictAfterByKind,
     /// When the drain before a scheduled change begins.
     pub changes: ChangeSchedule,
-    /// The pause between two searches for scheduled events in EC2; `None`: there are none.
+    /// The pause between two searches for scheduled events in EC2. `None`: Sundown does not search.
     pub scheduled_events: Option<Duration>,
     /// What Sundown does about sick instances; `None`: it does not look for them.
     pub impaired: Option<ImpairedConfig>,

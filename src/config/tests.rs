@@ -551,7 +551,7 @@ fn flags_without_an_effect_are_named_with_what_would_give_them_one() {
         ),
         (
             "--hook-result-on-failure",
-            &["--hook-result-on-failure", "abandon", "--on", "terminate-hook=cordon"],
+            &["--hook-result-on-failure", "abandon", "--on", "terminate-hook=ignore"],
             "--on terminate-hook=drain",
         ),
         ("--launch-timeout", &["--launch-timeout", "1h", "--on", "launch-hook=ignore"], "remove"),

@@ -8,66 +8,88 @@ use crate::domain::{ForceAfter, HookResult, Kind, Response};
 pub struct WithoutEffect {
     /// The flag, with its dashes.
     pub flag: &'static str,
-    /// What makes it so, and what would give it an effect.
+    /// Why it has no effect, and how to give it one.
     pub why: String,
 }
 
-/// The flags of this configuration that have no effect: a person who sets them expects something
-/// that does not happen. Sundown runs all the same.
+/// The flags of this configuration that have no effect. They are no error: Sundown logs a warning
+/// for each and runs.
 #[must_use]
 pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
-    // Without a queue, only `--print-config` is valid.
+    // The default configuration. Without a queue URL, only `--print-config` is valid.
     let default =
         RunArgs::from_flags(["--print-config"]).ok().and_then(|a| a.config(&|_| None).ok());
     let Some(default) = default else { return Vec::new() };
-    let (drain, usual) = (&config.drain, &default.drain);
-    let (launch, usual_launch) = (&config.launch, &default.launch);
+    let (drain, default_drain) = (&config.drain, &default.drain);
+    let (launch, default_launch) = (&config.launch, &default.launch);
     let response = |kind| drain.responses.of(kind);
     let is_ignored = |kind| response(kind) == Response::Ignore;
     let drains_nothing = Kind::ALL.into_iter().all(|kind| {
         matches!(kind, Kind::LaunchHook | Kind::LaunchSuccessful) || !response(kind).evicts()
     });
-    let instead = |kind: Kind, needed: &str| {
+    let needs_response = |kind: Kind, needed: &str| {
         let (kind, now) = (kind.as_str(), response(kind).as_str());
         format!("the response to {kind} is `{now}`; set --on {kind}={needed}, or remove the flag")
     };
     let no_launches =
         || "launch hooks are ignored; remove --on launch-hook=ignore or this flag".to_owned();
-    let (launches, changes) = (!is_ignored(Kind::LaunchHook), !is_ignored(Kind::ScheduledChange));
+    let (handles_launches, handles_changes) =
+        (!is_ignored(Kind::LaunchHook), !is_ignored(Kind::ScheduledChange));
     let given_kinds = drain.evict_after.given().map(|given| given.kind);
-    let no_start: Vec<_> = given_kinds
+    let evict_after: Vec<_> = given_kinds
         .filter(|kind| !response(*kind).evicts())
-        .map(|kind| WithoutEffect { flag: "--evict-after", why: instead(kind, "drain") })
+        .map(|kind| WithoutEffect { flag: "--evict-after", why: needs_response(kind, "drain") })
         .collect();
+    // The drain for something else may fail while the hook waits.
+    let no_drain_beside_a_hook =
+        [Kind::TerminateHook, Kind::Rebalance, Kind::ScheduledChange, Kind::Impaired]
+            .into_iter()
+            .all(|kind| !response(kind).evicts());
     let only_drained = || {
         "it applies only to drained nodes, and --on drains no kind; set --on KIND=drain for one, or \
          remove the flag"
             .to_owned()
     };
-    let change = || instead(Kind::ScheduledChange, "drain");
+    let change = || needs_response(Kind::ScheduledChange, "drain");
     let table: [(&'static str, bool, &dyn Fn() -> String); 12] = [
         (
             "--hook-result-on-failure",
             drain.hook_result_on_failure != HookResult::Continue
-                && !response(Kind::TerminateHook).evicts(),
-            &|| instead(Kind::TerminateHook, "drain"),
+                && (is_ignored(Kind::TerminateHook) || no_drain_beside_a_hook),
+            &|| needs_response(Kind::TerminateHook, "drain"),
         ),
         (
             "--rebalance-ttl",
-            drain.rebalance_ttl != usual.rebalance_ttl && is_ignored(Kind::Rebalance),
-            &|| instead(Kind::Rebalance, "prefer"),
+            drain.rebalance_ttl != default_drain.rebalance_ttl && is_ignored(Kind::Rebalance),
+            &|| needs_response(Kind::Rebalance, "prefer"),
         ),
-        ("--scheduled-lead", drain.changes.lead != usual.changes.lead && !changes, &change),
-        ("--scheduled-window", drain.changes.window != usual.changes.window && !changes, &change),
-        ("--maintenance-condition", drain.maintenance_condition && !changes, &change),
-        ("--launch-timeout", launch.timeout != usual_launch.timeout && !launches, &no_launches),
         (
-            "--launch-on-timeout",
-            launch.on_timeout != usual_launch.on_timeout && !launches,
+            "--scheduled-lead",
+            drain.changes.lead != default_drain.changes.lead && !handles_changes,
+            &change,
+        ),
+        (
+            "--scheduled-window",
+            drain.changes.window != default_drain.changes.window && !handles_changes,
+            &change,
+        ),
+        ("--maintenance-condition", drain.maintenance_condition && !handles_changes, &change),
+        (
+            "--launch-timeout",
+            launch.timeout != default_launch.timeout && !handles_launches,
             &no_launches,
         ),
-        ("--launch-daemonset", !launch.daemon_sets.is_empty() && !launches, &no_launches),
-        ("--launch-startup-taint", !launch.startup_taints.is_empty() && !launches, &no_launches),
+        (
+            "--launch-on-timeout",
+            launch.on_timeout != default_launch.on_timeout && !handles_launches,
+            &no_launches,
+        ),
+        ("--launch-daemonset", !launch.daemon_sets.is_empty() && !handles_launches, &no_launches),
+        (
+            "--launch-startup-taint",
+            !launch.startup_taints.is_empty() && !handles_launches,
+            &no_launches,
+        ),
         (
             "--disruption-target",
             drain.disruption_target && matches!(drain.force_after, ForceAfter::Never),
@@ -79,9 +101,9 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
         ("--out-of-service-taint", drain.gone_nodes.taint && drains_nothing, &only_drained),
         ("--delete-node", drain.gone_nodes.delete && drains_nothing, &only_drained),
     ];
-    let of_table = table
+    let others = table
         .into_iter()
-        .filter(|(_, has_none, _)| *has_none)
+        .filter(|(_, is_without_effect, _)| *is_without_effect)
         .map(|(flag, _, why)| WithoutEffect { flag, why: why() });
-    no_start.into_iter().chain(of_table).collect()
+    evict_after.into_iter().chain(others).collect()
 }

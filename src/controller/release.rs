@@ -13,7 +13,7 @@ use super::{
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
-    domain::{HookResult, InterruptionFacts, LifecycleAction, Moment, Node, seconds},
+    domain::{HookKey, HookResult, InterruptionFacts, LifecycleAction, Moment, Node, seconds},
     fleet::{ActionEnd, Completion, DrainEvent, Input},
     lifecycle::EndedDrainFacts,
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
@@ -54,29 +54,29 @@ enum Written {
 
 /// When a completion may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
-    /// Not before another order.
-    Later,
-    /// From this moment on.
-    From(Moment),
+pub(super) enum BeginAt {
+    /// The fleet has not decided yet. It sends another value later.
+    Undecided,
+    /// At this moment.
+    At(Moment),
     /// At once.
     Now,
 }
 
-impl From<Option<Moment>> for Begin {
+impl From<Option<Moment>> for BeginAt {
     fn from(from: Option<Moment>) -> Self {
-        from.map_or(Self::Later, Self::From)
+        from.map_or(Self::Undecided, Self::At)
     }
 }
 
-/// Waits until a completion may begin. Without a sender it never may: the term has ended, and the
-/// next leader completes the actions.
-async fn wait(clock: Clock, mut begin: watch::Receiver<Begin>) {
+/// Waits until a completion may begin. If the sender is dropped first, this future never ends: the
+/// term is over, and the next leader completes the actions.
+async fn wait(clock: Clock, mut begin: watch::Receiver<BeginAt>) {
     loop {
         let from = match *begin.borrow_and_update() {
-            Begin::Later => Moment::MAX,
-            Begin::From(from) => from,
-            Begin::Now => return,
+            BeginAt::Undecided => Moment::MAX,
+            BeginAt::At(from) => from,
+            BeginAt::Now => return,
         };
         tokio::select! {
             biased;
@@ -90,7 +90,7 @@ async fn wait(clock: Clock, mut begin: watch::Receiver<Begin>) {
 
 /// Starts a completion. Returns a sender for the time at which it may begin; `None` if it begins at
 /// once.
-pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Begin>> {
+pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<BeginAt>> {
     let (id, from, clock) = (end.id, end.from, term.shared.clock);
     let release = Release { term: term.clone(), done: Box::default(), end };
     if id.is_none() {
@@ -98,7 +98,7 @@ pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<B
         return None;
     }
     let span = term.drain_span(&release.end.drain.node.name);
-    let (sender, begin) = watch::channel(Begin::from(from));
+    let (sender, begin) = watch::channel(BeginAt::from(from));
     term.spawn(
         async move {
             wait(clock, begin).await;
@@ -120,11 +120,11 @@ impl Release {
             }
         } else {
             let record = self.end.drain.record.clone();
-            let hooks: BTreeSet<_> = actions.iter().map(|action| action.key.clone()).collect();
-            Box::pin(self.complete(actions, &record)).await;
-            // If AWS had ended the newest action of a hook, an earlier one of the same hook may
-            // still be open. The Node may have lost the record that shows that. Other hooks are left
-            // alone: another Node of the instance may still be drained for them.
+            let hooks = Box::pin(self.complete(actions, &record)).await;
+            // If AWS had already ended the newest action of a hook, an earlier action of that hook
+            // may still be open. Only this process may know it, because somebody may have deleted
+            // the record. Other hooks are left out: another Node of the instance may still be
+            // drained for them.
             let mut earlier = self.term.open_actions(&record, &self.end.drain.instance);
             earlier.retain(|action| hooks.contains(&action.key));
             Box::pin(self.complete(earlier, &record)).await;
@@ -139,12 +139,17 @@ impl Release {
         });
     }
 
-    /// Completes these lifecycle actions of `record`.
-    async fn complete(&mut self, actions: Vec<LifecycleAction>, record: &Record) {
+    /// Completes these lifecycle actions of `record`. Returns the hooks whose action AWS had already
+    /// ended.
+    async fn complete(
+        &mut self,
+        actions: Vec<LifecycleAction>,
+        record: &Record,
+    ) -> BTreeSet<HookKey> {
         let actions: Vec<_> =
             actions.into_iter().filter(|o| self.done.actions.insert(o.clone())).collect();
         if actions.is_empty() {
-            return;
+            return BTreeSet::new();
         }
         let completions =
             actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
@@ -154,11 +159,16 @@ impl Release {
             uid: self.end.drain.node.uid.clone(),
             actions: actions.clone(),
         });
+        let mut already_closed = BTreeSet::new();
         for (action, end) in actions.iter().zip(ends) {
+            if end == ActionEnd::AlreadyClosed {
+                already_closed.insert(action.key.clone());
+            }
             self.done.is_abandoned |= end == ActionEnd::Completed(HookResult::Abandon);
             let event = DrainEvent::ActionEnded(action.clone(), end);
             self.term.report(&self.end.drain.node.name, event);
         }
+        already_closed
     }
 
     /// Completes one action. Returns only when that is over: the end is written into the record
@@ -326,10 +336,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_completion_begins_when_it_is_told_to_and_never_because_the_term_has_ended() {
+    async fn a_completion_waits_for_its_order_and_does_not_begin_when_the_term_ends() {
         let clock = Clock::system();
-        let begins = async |last: Option<Begin>| {
-            let (sender, begin) = watch::channel(Begin::Later);
+        let begins = async |last: Option<BeginAt>| {
+            let (sender, begin) = watch::channel(BeginAt::Undecided);
             let waiting = tokio::time::timeout(seconds(3600), wait(clock, begin));
             let (began, ()) = tokio::join!(waiting, async {
                 tokio::task::yield_now().await;
@@ -340,10 +350,10 @@ mod tests {
             });
             began.is_ok()
         };
-        assert!(begins(Some(Begin::Now)).await);
+        assert!(begins(Some(BeginAt::Now)).await);
         assert!(!begins(None).await);
-        assert!(!begins(Some(Begin::Later)).await);
-        assert!(!begins(Some(Begin::From(clock.now().plus(seconds(60))))).await);
+        assert!(!begins(Some(BeginAt::Undecided)).await);
+        assert!(!begins(Some(BeginAt::At(clock.now().plus(seconds(60))))).await);
     }
 
     /// Ten thousand drains may end at once, each in a future of its own.

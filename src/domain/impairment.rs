@@ -30,7 +30,7 @@ impl Symptom {
     }
 }
 
-/// A sick instance.
+/// Why an instance counts as sick, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impairment {
     /// What shows it.

@@ -173,7 +173,7 @@ impl HealthNotice {
 
     /// What EC2 shows about one instance, as AWS Health would announce it. EC2 has one code for the
     /// maintenance of a host, of its network and of its power; only the description of the event
-    /// tells them apart.
+    /// distinguishes them.
     #[must_use]
     pub fn of_ec2(event: &ScheduledEvent) -> Self {
         let description = event.description.to_ascii_lowercase();

@@ -114,8 +114,9 @@ impl Fleet {
         self.feed(name, Input::Release);
     }
 
-    /// Finds nodes whose kubelets have become silent or report again. A node is unreachable if its
-    /// kubelet has been silent for a minute and that silence counts ([`drain::SilenceEvidence`]).
+    /// Finds nodes whose kubelet has become silent or reports again. A node is unreachable if its
+    /// kubelet has been silent for a minute and the silence is conclusive: not too many kubelets are
+    /// silent at once, and the API server had no outage lately ([`drain::SilenceEvidence`]).
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.now;
         let silent: Vec<_> = self
@@ -143,16 +144,16 @@ impl Fleet {
             };
             let before = std::mem::replace(&mut state.kubelet, kubelet);
             let instance = state.instance.clone();
-            self.kubelet_changed(&name, before, kubelet);
+            self.pass_reachability(&name, before, kubelet);
             if before == Kubelet::Reporting && kubelet != before {
                 self.out.push(Effect::Ask(Question::InstanceState { node: name, instance }));
             }
         }
     }
 
-    /// Tells the drain if its node has become unreachable or reachable.
-    fn kubelet_changed(&mut self, name: &NodeName, before: Kubelet, now: Kubelet) {
-        let is_unreachable = now == Kubelet::Silent;
+    /// Passes it to the drain if its node has become unreachable or reachable.
+    fn pass_reachability(&mut self, name: &NodeName, before: Kubelet, after: Kubelet) {
+        let is_unreachable = after == Kubelet::Silent;
         if is_unreachable == (before == Kubelet::Silent) {
             return;
         }

@@ -15,7 +15,8 @@ use super::{
     status,
 };
 use crate::domain::{
-    Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, Moment, Node, PLANNED, Response,
+    Cause, ChangeAction, Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, Moment, Node,
+    PLANNED, Response,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -142,9 +143,9 @@ pub fn accept(
     }
     let new = NewEntry::new(interruption, now, options);
     let found = status(node, Some(&interruption.instance));
-    // Unless the record is void, the instance of an earlier drain may still be about to end, even
-    // if its record is lost. So the patch must not weaken the effect of the taint.
-    let may_go = !matches!(found, RecordStatus::Void { .. });
+    // Unless the record is void, the instance may still end, even if its record is lost. So the
+    // patch must not weaken the taint.
+    let may_still_end = !matches!(found, RecordStatus::Void { .. });
     let is_open = matches!(found, RecordStatus::Open(_));
     let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
@@ -202,7 +203,7 @@ pub fn accept(
     };
     let mut patch = NodePatch::new(node);
     patch.record(&record);
-    if may_go {
+    if may_still_end {
         patch.taint_no_weaker(&record);
     } else {
         patch.taint(&record);
@@ -237,10 +238,11 @@ fn replaces_ended(new: &NewEntry, record: &Record, node: &Node, is_waiting_chang
         || (is_for_sickness(record, node) && new.ends_the_machine_soon() && new.cordons())
 }
 
-/// Whether a scheduled change can begin to drain this Node now: [`accept`] would take it. `false` if
-/// the record may be void and AWS has not answered yet, and while a node that has booted waits for
-/// the return of its instance: only the restore shows whether the instance has left the hardware of
-/// the change. `response`: the response to such changes.
+/// Whether a scheduled change can begin to drain this Node now, so that [`accept`] would take it.
+/// `false` while AWS has not answered whether the record is void. `false` also for degraded hardware
+/// while a node that has booted waits for its instance to return: only the restore shows whether the
+/// instance has left that hardware. If a person holds the restore, the change does not wait for it.
+/// `response`: the response to such changes.
 /// `now`: on AWS's clock.
 #[must_use]
 pub fn may_begin_change(
@@ -255,11 +257,18 @@ pub fn may_begin_change(
             let new = NewEntry::new(change, now, &options);
             replaces_ended(&new, &record, node, true)
         }
-        RecordStatus::Doubtful { .. } | RecordStatus::Void { why: VoidReason::Rebooted, .. } => {
-            false
+        RecordStatus::Doubtful { .. } => false,
+        RecordStatus::Void { why: VoidReason::Rebooted, .. } => {
+            node.keeps_cordon() || !is_of_hardware(change)
         }
         _ => true,
     }
+}
+
+/// A start on other hardware may have ended this change.
+fn is_of_hardware(change: &Interruption) -> bool {
+    let Cause::ScheduledChange(notice) = &change.cause else { return false };
+    notice.action() == ChangeAction::Soon
 }
 
 /// Recognizes the effect of an accept whose answer was lost: the Node, read again, has a record of

@@ -126,16 +126,16 @@ pub fn awaited_termination(node: &Node, wanted: GoneNodes) -> Option<AwaitedTerm
     awaits.then(|| AwaitedTermination { instance: record.instance.clone(), since })
 }
 
-/// An interruption of the record terminates the instance, and after none of them it may come back.
-/// A stop before a terminate hook does not count: its group terminates the instance that stopped.
+/// Whether the instance ends for good: an interruption of the record terminates it, and after none
+/// of them it may come back. Beside a terminate hook a state change does not count, because the group
+/// terminates the instance also if it stops.
 fn ends_instance(record: &Record) -> bool {
-    let hooks = record.known().filter(|known| {
+    let is_termination = |known: &KnownEntry| {
         Kind::from_word(&known.kind) == Some(Kind::TerminateHook) && !known.warm_pool
-    });
-    let last_hook = hooks.map(|known| known.time).max();
-    let is_before = |known: &KnownEntry| last_hook.is_some_and(|hook| known.time <= hook);
+    };
+    let terminates = record.known().any(is_termination);
     let ends = record.interruptions.iter().map(|entry| match entry {
-        Entry::Known(known) if known.state.is_some() && is_before(known) => InstanceEnd::NotKnown,
+        Entry::Known(known) if known.state.is_some() && terminates => InstanceEnd::NotKnown,
         Entry::Known(known) => end_of(known),
         Entry::Unknown(_) => InstanceEnd::MayComeBack,
     });
@@ -150,7 +150,7 @@ enum InstanceEnd {
     Terminated,
     /// It stops, or goes into a warm pool, or gets a new root volume.
     MayComeBack,
-    /// Nothing by itself: another interruption shows how the instance ends.
+    /// The interruption alone does not end the instance.
     NotKnown,
 }
 

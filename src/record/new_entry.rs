@@ -22,9 +22,9 @@ const REPEATED_AFTER: Duration = seconds(60);
 /// An end that is this near replaces the record of a drained sick instance.
 pub const ENDS_SOON: Duration = seconds(3600);
 
-/// By how much the times of two actions of one hook may be in the wrong order. A time may lie up to
-/// 5 s after its accept.
-const TIMES_DIFFER: Duration = seconds(10);
+/// An action counts as later than another action of its hook unless its event is at least this much
+/// older. Event times are inexact: an event may be dated up to 5 s after its accept.
+const OLDER_BY: Duration = seconds(10);
 
 /// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
 /// sweep.
@@ -35,6 +35,13 @@ pub(super) struct NewEntry {
     instance: InstanceId,
     facts: InterruptionFacts,
     entry: KnownEntry,
+}
+
+/// The kubelet has reported another state of its Node since `stopped`, or may have: clocks differ.
+fn has_reported_since(node: &Node, stopped: Moment) -> bool {
+    const CLOCKS: Duration = seconds(60);
+    node.ready != Ready::Unknown
+        && node.ready_since.is_none_or(|since| since.plus(CLOCKS) > stopped)
 }
 
 impl NewEntry {
@@ -70,9 +77,9 @@ impl NewEntry {
     }
 
     /// The record that replaces `old`, whose Node was not put back. If the instance went into a warm
-    /// pool, it is still there. If EC2 has reported it as terminated, or as stopped and its Node is
-    /// not Ready, nothing runs on it: an action that begins later (its group has noticed the end)
-    /// has nothing to wait for.
+    /// pool, it is still there. If EC2 has reported it as terminated, or as stopped and its kubelet
+    /// has not reported since, nothing runs on it: an action that begins later (its group has
+    /// noticed the end) has nothing to wait for.
     pub(super) fn fresh_after(self, old: &Record, node: &Node, before: Before) -> Record {
         let is_same = old.instance == self.instance;
         let pool = old.pool_group().filter(|_| is_same).cloned();
@@ -81,7 +88,7 @@ impl NewEntry {
             let is = |state: InstanceState| known.state.as_deref() == Some(state.as_str());
             // A hibernated instance that runs again keeps its boot ID.
             is(InstanceState::Terminated)
-                || (is(InstanceState::Stopped) && node.ready != Ready::True)
+                || (is(InstanceState::Stopped) && !has_reported_since(node, known.time))
         };
         let is_this_boot = is_same && !old.is_of_earlier_boot(node);
         let end = old.interruptions.iter().rfind(is_end).filter(|_| is_this_boot).cloned();
@@ -206,8 +213,7 @@ impl NewEntry {
     /// Actions without a token cannot be distinguished.
     fn is_a_later_action_than(&self, other: &KnownEntry) -> bool {
         let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
-        tokens.is_some_and(|(new, old)| new != old)
-            && self.entry.time.plus(TIMES_DIFFER) > other.time
+        tokens.is_some_and(|(new, old)| new != old) && self.entry.time.plus(OLDER_BY) > other.time
     }
 
     /// It brings a lifecycle action that the released record does not cover: one of a hook that the

@@ -43,7 +43,7 @@ pub struct Knowledge {
     pub hooks_before: Option<HooksAnswer>,
     /// The answer to the last heartbeat.
     pub heartbeat: Option<HeartbeatAnswer>,
-    /// The end of the lifecycle action that the message names.
+    /// Whether AWS has shown that the lifecycle action of the message is over.
     pub action_end: ActionEndSeen,
     /// Whether the Node of an instance that launches was read, to restore it after a drain.
     pub return_check: ReturnCheck,
@@ -54,15 +54,15 @@ pub struct Knowledge {
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
 }
 
-/// What AWS has shown this process of the end of a lifecycle action.
+/// What this process knows from AWS about the end of a lifecycle action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ActionEndSeen {
-    /// Nothing: it may be open.
+    /// AWS has not shown that it is over: it may be open.
     #[default]
     NotKnown,
-    /// It answered a heartbeat with "No active Lifecycle Action".
+    /// AWS answered a heartbeat with "No active Lifecycle Action".
     Over,
-    /// It accepted our completion of the action with the token in the message, so the message is a
+    /// AWS accepted our completion of the action with the token in the message. So the message is a
     /// copy.
     Completed,
 }

@@ -38,8 +38,8 @@ pub struct Sweep {
     began: Option<Moment>,
     /// When the last round began that was answered.
     last_answered: Option<Moment>,
-    /// The same of each group whose warm pool was unknown in the last round: when the last round
-    /// began before that.
+    /// For each group whose warm pool was unknown in the last round: the value of `last_answered`
+    /// before the pool became unknown. It replaces `last_answered` for instances in that pool.
     pools_answered: BTreeMap<GroupName, Option<Moment>>,
     waiting: BTreeMap<InstanceId, Watched>,
 }
@@ -107,7 +107,7 @@ impl Sweep {
         checks.fold(self.rounds.next(), Moment::min)
     }
 
-    /// A round begins.
+    /// A round begins at `now`. Its answer may still show an action as waiting that ends after `now`.
     pub const fn round_begins(&mut self, now: Moment) {
         self.began = Some(now);
     }
@@ -128,38 +128,12 @@ impl Sweep {
     }
 
     /// Remembers what a round has shown, and of the groups whose warm pools are unknown, what earlier
-    /// rounds have.
+    /// rounds have. Returns for how many waiting instances there was no room.
     fn shown(&mut self, now: Moment, began: Moment, shown: Shown) -> usize {
         let Shown { waiting, unknown, .. } = shown;
-        let (answered, mut before) = (self.last_answered, self.waiting.clone());
-        // Outside of the pool, the answer about the group shows who waits.
-        before.retain(|_, Watched { candidate, .. }| {
-            let WaitingInstance { group, state, .. } = &candidate.waiting;
-            unknown.contains(group) && state.is_in_pool()
-        });
-        let left_out = self.found(now, began, waiting);
-        self.pools_answered.retain(|group, _| unknown.contains(group));
-        for group in unknown {
-            self.pools_answered.entry(group).or_insert(answered);
-        }
-        for (instance, watched) in before {
-            if self.waiting.len() < MAX_WAITING {
-                self.waiting.entry(instance).or_insert(watched);
-            }
-        }
-        left_out
-    }
-
-    /// Remembers the instances that wait. Returns for how many of them there is no room.
-    fn found(&mut self, now: Moment, began: Moment, found: Vec<WaitingInstance>) -> usize {
-        let last_answered = self.last_answered.replace(began);
-        let absent = |waiting: &WaitingInstance| {
-            let of_pool = self.pools_answered.get(&waiting.group).copied();
-            of_pool.filter(|_| waiting.state.is_in_pool()).unwrap_or(last_answered)
-        };
         let mut before = std::mem::take(&mut self.waiting);
         let mut new = Vec::new();
-        for waiting in found {
+        for waiting in waiting {
             match before.remove(&waiting.instance) {
                 Some(watched) if watched.candidate.waiting == waiting => {
                     self.waiting.insert(waiting.instance, watched);
@@ -167,22 +141,52 @@ impl Sweep {
                 // Its state changed. An action that ended before this round belongs to the old one.
                 Some(_) => new.push((waiting, Some(began))),
                 None => {
-                    let absent_at = absent(&waiting);
+                    let absent_at = self.absent_at(&waiting);
                     new.push((waiting, absent_at));
                 }
             }
         }
-        for (waiting, absent_at) in &new {
-            if self.waiting.len() >= MAX_WAITING {
-                return new.iter().filter(|(w, _)| !self.waiting.contains_key(&w.instance)).count();
+        // Only after `absent_at`, which needs what earlier rounds have shown.
+        self.note_answers(began, &unknown);
+        let left_out = self.watch(now, new);
+        // This round shows all others that still wait.
+        let may_still_wait = |watched: &Watched| {
+            let WaitingInstance { group, state, .. } = &watched.candidate.waiting;
+            unknown.contains(group) && state.is_in_pool()
+        };
+        for (instance, watched) in before.into_iter().filter(|(_, w)| may_still_wait(w)) {
+            if self.waiting.len() < MAX_WAITING {
+                self.waiting.insert(instance, watched);
             }
-            let (waiting, absent_at) = (waiting.clone(), *absent_at);
+        }
+        left_out
+    }
+
+    /// When the last round began that would have shown this instance waiting, and did not.
+    fn absent_at(&self, waiting: &WaitingInstance) -> Option<Moment> {
+        let of_pool = self.pools_answered.get(&waiting.group).copied();
+        of_pool.filter(|_| waiting.state.is_in_pool()).unwrap_or(self.last_answered)
+    }
+
+    fn note_answers(&mut self, began: Moment, unknown: &BTreeSet<GroupName>) {
+        let answered = self.last_answered.replace(began);
+        self.pools_answered.retain(|group, _| unknown.contains(group));
+        for group in unknown {
+            self.pools_answered.entry(group.clone()).or_insert(answered);
+        }
+    }
+
+    /// Watches instances that wait since this round. Returns for how many of them there is no room.
+    fn watch(&mut self, now: Moment, new: Vec<(WaitingInstance, Option<Moment>)>) -> usize {
+        let room = MAX_WAITING.saturating_sub(self.waiting.len());
+        let left_out = new.len().saturating_sub(room);
+        for (waiting, absent_at) in new.into_iter().take(room) {
             let instance = waiting.instance.clone();
             let candidate = Candidate { waiting, first_seen: now, absent_at, checks: 0 };
             let watched = Watched { candidate, check_at: now.plus(FIRST_CHECK_AFTER) };
             self.waiting.insert(instance, watched);
         }
-        0
+        left_out
     }
 
     /// The instances to check now, `room` at most, the first seen first. `is_known`: Sundown already
@@ -439,5 +443,31 @@ mod tests {
         let waiting = sweep.waiting.values().map(|watched| &watched.candidate.waiting);
         assert_eq!(waiting.collect::<Vec<_>>(), [&in_group(1, "pool"), &in_group(3, "other")]);
         assert_eq!(sweep.rounds.next(), at(240), "the next round comes later");
+    }
+
+    #[test]
+    fn an_unknown_warm_pool_says_nothing_of_its_own_instances_and_nothing_is_lost_outside_of_it() {
+        let mut sweep = Sweep::new(at(0), seconds(60), 0.0);
+        let outside = WaitingInstance { group: "pool".into(), ..one() };
+        let inside =
+            |n| WaitingInstance { group: "pool".into(), ..waits(n, WaitState::WarmedPending) };
+        let round = |sweep: &mut Sweep, second, waiting, is_known: bool| {
+            let names = (!is_known).then(|| "pool".into());
+            let unknown = names.into_iter().collect();
+            sweep.round_begins(at(second));
+            sweep.round_ended(at(second), Ok(Shown { waiting, unknown, failure: None }), 0.0);
+        };
+        let absent_at = |sweep: &Sweep, waiting: &WaitingInstance| {
+            sweep.waiting.get(&waiting.instance).map(|watched| watched.candidate.absent_at)
+        };
+        round(&mut sweep, 60, vec![], true);
+        round(&mut sweep, 120, vec![outside.clone()], false);
+        assert_eq!(absent_at(&sweep, &outside), Some(Some(at(60))));
+        round(&mut sweep, 180, vec![inside(2)], false);
+        assert_eq!(absent_at(&sweep, &outside), None, "the group shows that this wait is over");
+        assert_eq!(absent_at(&sweep, &inside(2)), Some(Some(at(60))), "its pool was unknown since");
+        round(&mut sweep, 240, vec![inside(2)], true);
+        round(&mut sweep, 300, vec![inside(2), inside(3)], true);
+        assert_eq!(absent_at(&sweep, &inside(3)), Some(Some(at(240))));
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn judge_nodes(
              one waits",
             count(begun, "drain of a sick instance")
         );
-        let remedy = "find out why so many instances are sick; to drain more, raise --max-impaired";
+        let remedy = "find out why these instances are sick; to drain more within an hour, raise --max-impaired";
         return Finding::no(POINT, "nodes", message, remedy).advice();
     }
     let busy = busy_groups(&scene);

@@ -1,6 +1,7 @@
 //! `sundown enroll`: makes lifecycle hooks for groups that no Terraform module manages. It uses the
 //! user's credentials, because the role of the service may not make or delete hooks.
 
+mod args;
 mod plan;
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
@@ -9,114 +10,28 @@ mod tests;
 use std::{io::Write, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
-use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use self::plan::{Removal, Step, Wish, consequence, plan, remarks, removals};
+pub(super) use self::args::EnrollArgs;
+use self::{
+    args::Output,
+    plan::{Removal, Step, Wish, consequence, plan, remarks, removals},
+};
 use super::{
     people::{advised, block_on, connect},
     words::count,
 };
 use crate::{
     aws::{AutoScaling, AwsError, Group, GroupFilter, Outcome},
-    config::{AwsArgs, duration_text, parse_duration},
-    domain::{DrainSettings, GroupName, HookName, seconds},
+    config::duration_text,
+    domain::{GroupName, HookName, seconds},
 };
 
 /// How often `--wait` checks whether an instance still waits.
 const LOOK: Duration = seconds(10);
 /// Exit code of `--check` if a group lacks its hook. (2 is a wrong command line.)
 const LACKING: u8 = 3;
-
-/// The flags of `sundown enroll`.
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-#[derive(Debug, Clone, Args)]
-#[command(group = ArgGroup::new("which").required(true).multiple(true).args(["asg_tag", "asg"]))]
-pub(super) struct EnrollArgs {
-    /// Auto Scaling groups with this tag; repeatable: those that have all of them. KEY alone is any
-    /// value
-    #[arg(long, value_name = "KEY=VALUE")]
-    asg_tag: Vec<String>,
-    /// An Auto Scaling group by its name; repeatable
-    #[arg(long, value_name = "NAME")]
-    asg: Vec<String>,
-    /// Make the changes. Without this the command only prints what it would do
-    #[arg(long, conflicts_with = "check")]
-    yes: bool,
-    /// Change nothing; exit with 3 if a group lacks its hook or has it with other settings
-    #[arg(long)]
-    check: bool,
-    /// Also add a hook for launches. Name it in `--lifecycle-hook`; Sundown completes it when the
-    /// node is ready
-    #[arg(long, conflicts_with = "remove")]
-    launch: bool,
-    /// How long AWS waits when nobody answers, 30s to 2h. Sundown keeps a hook open for as long as
-    /// the drain takes
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = heartbeat)]
-    heartbeat_timeout: Duration,
-    /// Text that comes along with each event of the hook: settings of its drains as in
-    /// docs/settings.md, and what other tools read there. Text with a bad setting is refused
-    #[arg(long, value_name = "TEXT", value_parser = metadata)]
-    metadata: Option<String>,
-    /// What the names of the hooks start with: NAME-terminate, NAME-launch. Hooks that are there
-    /// already and are called NAME or NAME-… count as Sundown's own; for `sundown` every hook whose
-    /// name starts with it does
-    #[arg(long, value_name = "NAME", default_value = "sundown", value_parser = hook_name)]
-    hook_name: String,
-    /// Remove the hooks. Refused for a group while an instance of it waits: deleting a hook ends
-    /// the wait, a termination by CONTINUE, a launch by ABANDON
-    #[arg(long, conflicts_with = "check")]
-    remove: bool,
-    /// With --remove: wait at most this long until no instance waits
-    #[arg(
-        long,
-        value_name = "DURATION",
-        requires = "remove",
-        num_args = 0..=1,
-        default_missing_value = "1h",
-        value_parser = parse_duration,
-    )]
-    wait: Option<Duration>,
-    /// With --remove: remove the hooks although instances wait
-    #[arg(long, requires = "remove", conflicts_with = "wait")]
-    now: bool,
-    /// What is printed
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-    #[command(flatten)]
-    aws: AwsArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for each hook, as it is done.
-    Text,
-    /// All of it as JSON, at the end.
-    Json,
-}
-
-fn heartbeat(text: &str) -> Result<Duration, String> {
-    let timeout = parse_duration(text)?;
-    if (seconds(30)..=seconds(7200)).contains(&timeout) {
-        Ok(timeout)
-    } else {
-        Err("out of range; AWS takes 30s to 2h".to_owned())
-    }
-}
-
-/// Refuses text with a setting that the service would not read. It does not know the flags of the
-/// service; `sundown check` does.
-fn metadata(text: &str) -> Result<String, String> {
-    let (_, problems) = DrainSettings::of_metadata(text);
-    problems.first().map_or_else(|| Ok(text.to_owned()), |problem| Err(problem.text.clone()))
-}
-
-fn hook_name(text: &str) -> Result<String, String> {
-    let fine = (1..=200).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/".contains(&b));
-    if fine { Ok(text.to_owned()) } else { Err("use letters, digits, - _ and /".to_owned()) }
-}
 
 /// Totals of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -216,7 +131,7 @@ impl<W: Write> Enrolling<'_, W> {
         })
     }
 
-    /// The groups that the flags name. Errs if there are none, because a misspelt tag must not look
+    /// The groups that the flags name. Errs without any group, because a misspelt tag must not look
     /// like success.
     async fn groups(&self) -> anyhow::Result<Vec<Group>> {
         let filter = |text: &String| match text.split_once('=') {

@@ -3,31 +3,21 @@
 
 mod after_drain;
 mod events;
+mod pods;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use self::{
-    after_drain::{AfterDrain, over},
-    events::blocked_since,
-};
+use self::after_drain::{AfterDrain, over};
 use super::{
     facts::{Facts, LeaseFacts},
-    model::{
-        self, BlockedPod, Hook, Interruption, Leader, NodeStatus, PlannedChange, Pods, Report,
-        State,
-    },
+    model::{self, Hook, Interruption, Leader, NodeStatus, PlannedChange, Report, State},
 };
 use crate::{
-    cli::words::count,
     config::DrainConfig,
-    controller::{drain_settings, limit_settings},
+    controller::limit_settings,
     domain::{
-        ChangeSchedule, DrainSettings, EvictionStart, InstanceId, InterruptionFacts, Moment, Node,
-        NodeName, Pod, Response, Setting, in_force, seconds,
+        ChangeSchedule, DrainSettings, InstanceId, InterruptionFacts, Node, NodeName, Response,
+        Setting, in_force, seconds,
     },
-    drain::{BlockReason, Drain, Effect, Input, Start, blocked_by_budgets},
-    fleet::limits_of,
-    lifecycle::{ActionSeen, HookFacts, LimitSettings, eviction_start},
+    lifecycle::LimitSettings,
     record::{self, PlanTime, Planned, Record, RecordStatus, VoidReason},
 };
 
@@ -127,17 +117,6 @@ fn settings_in_force(
 }
 
 /// What the evictions wait for; `None`: for nothing.
-fn waiting_evictions(start: EvictionStart) -> Option<String> {
-    match start {
-        EvictionStart::Now => None,
-        EvictionStart::At(at) => Some(format!("Its pods stay until {at:.0} (--evict-after).")),
-        EvictionStart::ReplacementReady(at) => Some(format!(
-            "Its evictions begin when the leader finds a replacement, at {at:.0} at the latest \
-             (--evict-after)."
-        )),
-    }
-}
-
 struct Reader<'a> {
     facts: &'a Facts,
     lease: Option<&'a LeaseFacts>,
@@ -312,102 +291,6 @@ impl Reader<'_> {
         status
     }
 
-    /// Computes the deadline, the forced deletion and the pods, with the drain's own code.
-    fn pods(
-        &self,
-        status: &mut NodeStatus,
-        node: &Node,
-        config: &DrainConfig,
-        limits: &LimitSettings,
-        interruptions: &[InterruptionFacts],
-        accepted: Moment,
-    ) {
-        let now = self.facts.now;
-        let resumed_at = self.resumed_at(node, accepted);
-        // The leader has AWS's answer within seconds.
-        let confirmed = HookFacts { seen: ActionSeen::Open, ..HookFacts::default() };
-        let hooks = interruptions.iter().filter_map(|facts| facts.hook.clone());
-        let hooks: BTreeMap<_, _> = hooks.map(|hook| (hook, confirmed.clone())).collect();
-        let settings = limits;
-        let mut limits =
-            limits_of(limits, interruptions, &hooks, resumed_at, &BTreeSet::new(), None);
-        // The timeouts of hooks are not known here, so this deadline may be too late, never too
-        // early.
-        if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, resumed_at))
-            && end < ours
-        {
-            let margin = limits.force_at.map(|at| ours.since_or_zero(at));
-            limits.end_at = Some(end);
-            limits.force_at = margin.map(|margin| end.minus(margin));
-        }
-        // Whether a replacement is ready is known to the leader alone.
-        let start = eviction_start(&limits, interruptions, &settings.evict_after, false, now);
-        status.remarks.extend(waiting_evictions(start));
-        status.deadline = limits.end_at;
-        status.put_back_at = limits.expires_at;
-        if !limits.response.evicts() {
-            return;
-        }
-        let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
-        let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
-        let mut drain = Drain::new(start, drain_settings(config));
-        for effect in drain.step(now, Input::Listed(pods.clone())) {
-            if let Effect::AskDaemonSet { namespace, name } = effect
-                && let Some(state) = self.facts.daemon_sets.get(&(namespace.clone(), name.clone()))
-            {
-                drain.step(now, Input::DaemonSet { namespace, name, state: *state });
-            }
-        }
-        let mut left: Vec<&Pod> = drain.pods_left().collect();
-        left.sort_by(|a, b| a.key.cmp(&b.key));
-        let stuck = drain.status(now);
-        let of_machine = |pod: &Pod| {
-            stuck
-                .blocked
-                .iter()
-                .find(|b| b.pod == pod.key)
-                .map(|b| (b.reason, b.message.clone(), Some(b.since)))
-        };
-        for pod in &left {
-            let held = blocked_by_budgets(pod, &self.facts.budgets);
-            let (reason, message, since) = match (of_machine(pod), &held) {
-                (Some(known), _) => known,
-                (None, Some(held)) => (
-                    held.reason,
-                    budget_words(held.reason, &held.budgets),
-                    self.blocked_event(pod, accepted).map(|e| blocked_since(e, accepted)),
-                ),
-                (None, None) => match self.reported_block(pod, accepted) {
-                    Some(block) => block,
-                    None => continue,
-                },
-            };
-            status.blocked.push(BlockedPod {
-                pod: pod.key.to_string(),
-                reason: reason.as_str(),
-                budgets: held
-                    .map(|h| h.budgets.iter().map(|b| b.key.to_string()).collect())
-                    .unwrap_or_default(),
-                message,
-                since,
-                force_from: drain.forced_from(pod),
-            });
-        }
-        let blocked = status.blocked.len();
-        let is_blocked = |pod: &Pod| status.blocked.iter().any(|b| b.pod == pod.key.to_string());
-        let leaving = left.iter().filter(|pod| pod.deletion.is_some() && !is_blocked(pod)).count();
-        let count = left.len() + stuck.counts.unknown;
-        status.pods = Some(Pods {
-            left: count,
-            waiting: count.saturating_sub(blocked + leaving),
-            blocked,
-            leaving,
-        });
-        status.nothing_to_force =
-            stuck.counts.unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
-        status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
-    }
-
     fn hooks(&self, node: &Node, record: &Record, instance: &InstanceId) -> Vec<Hook> {
         let accepted = record.accepted().unwrap_or(self.facts.now);
         let actions = record.open_actions(instance);
@@ -433,19 +316,5 @@ impl Interruption {
             time: interruptions.time,
             accepted: interruptions.accepted,
         }
-    }
-}
-
-fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {
-    match (reason, budgets) {
-        (BlockReason::TwoPdbs, _) => {
-            "The API evicts no pod that more than one budget counts.".to_owned()
-        }
-        (BlockReason::PdbLagging, _) => "The budget's status is behind its spec.".to_owned(),
-        (_, [budget, ..]) => {
-            let healthy = usize::try_from(budget.healthy).unwrap_or_default();
-            format!("{}, {} needed", count(healthy, "healthy pod"), budget.desired)
-        }
-        (_, []) => String::new(),
     }
 }

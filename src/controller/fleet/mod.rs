@@ -4,6 +4,7 @@
 
 mod lookups;
 mod perform;
+mod verification;
 mod writes;
 
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
-pub(super) use self::lookups::GROUP_TAG;
 use self::perform::Performer;
+pub(super) use self::verification::GROUP_TAG;
 use super::context::Term;
 use crate::{
     cluster::{

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{lookups, writes};
+use super::{lookups, verification, writes};
 use crate::{
     cluster::PodFeed,
     controller::{
@@ -13,7 +13,7 @@ use crate::{
         hooks::NamedBy,
         node_writer::patch_node,
         planned,
-        release::{self, Begin},
+        release::{self, BeginAt},
         returns,
     },
     domain::{Node, NodeName},
@@ -31,9 +31,11 @@ pub(super) struct Performer {
     feed: Arc<PodFeed>,
     reads: Arc<Semaphore>,
     /// When completions may begin that have not begun, as far as the fleet may still change that.
-    completions: BTreeMap<CompletionId, watch::Sender<Begin>>,
+    completions: BTreeMap<CompletionId, watch::Sender<BeginAt>>,
     verifying: BTreeMap<NodeName, Vec<AbortOnDropHandle<()>>>,
     reading_silent: BTreeMap<NodeName, AbortOnDropHandle<()>>,
+    /// Who asks EC2 whether the instance of a silent node ends: one task for each node.
+    asking_states: BTreeMap<NodeName, AbortOnDropHandle<()>>,
 }
 
 impl Performer {
@@ -45,6 +47,7 @@ impl Performer {
             completions: BTreeMap::new(),
             verifying: BTreeMap::new(),
             reading_silent: BTreeMap::new(),
+            asking_states: BTreeMap::new(),
         }
     }
 
@@ -63,7 +66,10 @@ impl Performer {
                 });
             }
             Effect::Ask(question) => self.ask(question),
-            Effect::StopVerifying(node) => drop(self.verifying.remove(&node)),
+            Effect::StopVerifying(node) => {
+                drop(self.verifying.remove(&node));
+                drop(self.asking_states.remove(&node));
+            }
             Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
             Effect::KeepAlive { action, event_time, origin } => {
                 term.actions.own(&action, event_time, origin, NamedBy::Record);
@@ -95,12 +101,12 @@ impl Performer {
             }
             Effect::CompleteFrom(id, from) => {
                 if let Some(completion) = self.completions.get(&id) {
-                    completion.send_replace(Begin::from(from));
+                    completion.send_replace(BeginAt::from(from));
                 }
             }
             Effect::CompleteNow(id) => {
                 if let Some(completion) = self.completions.remove(&id) {
-                    completion.send_replace(Begin::Now);
+                    completion.send_replace(BeginAt::Now);
                 }
             }
             Effect::ForgetDeletedNode(uid) => term.shared.deleted_nodes.forget(&uid),
@@ -119,21 +125,21 @@ impl Performer {
             Question::Verify { node, instance, interruption } => {
                 let name = node.clone();
                 let task = self.term.spawn_scoped(async move {
-                    lookups::verify(&term, name, &instance, &interruption).await;
+                    verification::verify(&term, name, &instance, &interruption).await;
                 });
                 self.verifying.entry(node).or_default().push(task);
             }
             Question::Contradiction { node, uid, instance, groups } => {
                 let name = node.clone();
                 let task = self.term.spawn_scoped(async move {
-                    lookups::contradiction(&term, name, uid, &instance, &groups).await;
+                    verification::contradiction(&term, name, uid, &instance, &groups).await;
                 });
                 self.verifying.entry(node).or_default().push(task);
             }
             Question::Replacement { node, uid, instance, group, since } => {
                 let name = node.clone();
                 let task = self.term.spawn_scoped(async move {
-                    lookups::replacement(&term, &instance, group, since).await;
+                    verification::replacement(&term, &instance, group, since).await;
                     term.send(Input::ReplacementReady { node: name, uid });
                 });
                 self.verifying.entry(node).or_default().push(task);
@@ -143,7 +149,9 @@ impl Performer {
                 self.reading_silent.insert(node, task);
             }
             Question::InstanceState { node, instance } => {
-                self.term.spawn(lookups::instance_state(term, node, instance));
+                let task =
+                    self.term.spawn_scoped(lookups::instance_state(term, node.clone(), instance));
+                self.asking_states.insert(node, task);
             }
             Question::Node(name) => {
                 self.term.spawn(lookups::node(term, name, Arc::clone(&self.reads)));

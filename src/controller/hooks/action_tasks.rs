@@ -27,8 +27,8 @@ struct Entry {
     /// Only a copy of its event brought this name. It does not keep the task running.
     is_learned: bool,
     /// This term has used the name. `false`: an earlier term of this process did, and the task only
-    /// keeps the action alive until a record or a message names it again.
-    is_claimed: bool,
+    /// sends heartbeats until a record or a message names the action again.
+    is_named_in_term: bool,
 }
 
 impl ActionTasks {
@@ -41,7 +41,7 @@ impl ActionTasks {
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
         if let Some(entry) = self.names.get_mut(action) {
-            (entry.is_learned, entry.is_claimed) = (false, true);
+            (entry.is_learned, entry.is_named_in_term) = (false, true);
         }
         // `None` also if the task has just ended: the caller then starts a new one.
         found.orders.send(Order::AddName(Box::new(action.clone()), named_by)).ok()?;
@@ -54,7 +54,7 @@ impl ActionTasks {
         self.names.entry(action.clone()).or_insert_with(|| Entry {
             has_token,
             is_learned: false,
-            is_claimed: true,
+            is_named_in_term: true,
             ..found.clone()
         });
         Some(found.orders)
@@ -76,14 +76,14 @@ impl ActionTasks {
         }
     }
 
-    /// Whether an action of this hook and instance has a task, and this term has named it.
-    pub(super) fn is_claimed(&self, key: &HookKey) -> bool {
-        self.of_key(key).any(|(_, entry)| entry.is_claimed && !entry.orders.is_closed())
+    /// Whether an action of this hook and instance has a task and was named in this term.
+    pub(super) fn is_named_in_term(&self, key: &HookKey) -> bool {
+        self.of_key(key).any(|(_, entry)| entry.is_named_in_term && !entry.orders.is_closed())
     }
 
-    /// A new term begins: each task waits until the term names its action.
+    /// A new term begins. The tasks go on, but no action counts as named until the term names it.
     pub(super) fn resume(&mut self) {
-        self.names.values_mut().for_each(|entry| entry.is_claimed = false);
+        self.names.values_mut().for_each(|entry| entry.is_named_in_term = false);
         self.send_all(|| Order::Resume);
     }
 
@@ -114,7 +114,7 @@ impl ActionTasks {
     ) {
         self.running += 1;
         let has_token = action.token.is_some();
-        let entry = Entry { orders, event, has_token, is_learned: false, is_claimed: true };
+        let entry = Entry { orders, event, has_token, is_learned: false, is_named_in_term: true };
         self.names.insert(action.clone(), entry);
     }
 
@@ -344,7 +344,7 @@ mod tests {
             let mut tasks = ActionTasks::default();
             tasks.begin(&found, Moment::UNIX_EPOCH, sender);
             then(&mut tasks, &event);
-            assert!(tasks.has_task(&event) && tasks.is_claimed(&found.key), "{name}");
+            assert!(tasks.has_task(&event) && tasks.is_named_in_term(&found.key), "{name}");
             tasks.forget(&found);
             let ended = matches!(orders(&mut received)[..], [Order::Forget]);
             assert_eq!(ended, ends, "{name}");
@@ -379,20 +379,23 @@ mod tests {
     }
 
     #[test]
-    fn an_action_that_was_kept_alive_between_two_terms_is_claimed_once_the_new_term_names_it() {
+    fn an_action_that_was_kept_alive_between_two_terms_is_known_once_the_new_term_names_it() {
         let (found, event) = (named(None), named(Some("token")));
         let (sender, _received) = mpsc::unbounded_channel();
         let mut tasks = ActionTasks::default();
         tasks.begin(&event, Moment::UNIX_EPOCH, sender);
-        assert!(tasks.is_claimed(&event.key));
+        assert!(tasks.is_named_in_term(&event.key));
         tasks.resume();
-        assert!(!tasks.is_claimed(&event.key), "the sweep may find it: its event may be lost");
+        assert!(
+            !tasks.is_named_in_term(&event.key),
+            "the sweep may find it: its event may be lost"
+        );
         assert!(tasks.find(&found, NamedBy::Message).is_some());
-        assert!(tasks.is_claimed(&event.key));
+        assert!(tasks.is_named_in_term(&event.key));
         tasks.forget(&found);
-        assert!(!tasks.is_claimed(&event.key), "the sweep had no answer, and asks again");
+        assert!(!tasks.is_named_in_term(&event.key), "the sweep had no answer, and asks again");
         assert!(tasks.find(&event, NamedBy::Message).is_some());
-        assert!(tasks.is_claimed(&event.key));
+        assert!(tasks.is_named_in_term(&event.key));
     }
 
     #[test]

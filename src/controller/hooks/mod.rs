@@ -223,7 +223,7 @@ impl LifecycleActions {
     pub(super) fn knows(&self, key: &HookKey, candidate: &Candidate) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.shared.clock.now();
-        self.tasks().is_claimed(key) || ended().covers_wait(key, candidate.absent_at, now)
+        self.tasks().is_named_in_term(key) || ended().covers_wait(key, candidate.absent_at, now)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
@@ -232,8 +232,8 @@ impl LifecycleActions {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
     }
 
-    /// Whether AWS accepted in this term our completion of exactly this action. `false` without a
-    /// token.
+    /// Whether AWS accepted our completion of exactly this action, in this term or in an earlier term
+    /// of this process whose actions this term took over. `false` without a token.
     pub(super) fn is_completed(&self, action: &LifecycleAction) -> bool {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).is_completed(action)
     }
@@ -250,8 +250,8 @@ impl LifecycleActions {
         !self.is_over(action) && self.tasks().has_task(action)
     }
 
-    /// Gives the task of an action this name and the order. Starts the task if there is none. The
-    /// lock is held meanwhile: a task ends only under it, and only if no order waits.
+    /// Gives the task of an action this name and the order, and starts the task if the action has
+    /// none. The lock is held meanwhile: a task ends only under it, and only if no order waits.
     fn order(
         &self,
         action: &LifecycleAction,

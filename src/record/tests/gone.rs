@@ -53,7 +53,7 @@ fn only_the_end_of_an_instance_that_its_record_terminates_is_awaited() {
         (
             "its group terminates it, and it stops after that",
             joined(&hook("e1", 100, "drain", "t1"), &state("e2", 101, InstanceState::Stopping)),
-            false,
+            true,
         ),
         ("a new root volume, then spot", joined(&root_volume(), &spot("e2", 101)), false),
         ("another boot", Node { boot_id: Some("boot-2".into()), ..by_hook.clone() }, false),

@@ -176,6 +176,26 @@ fn after_a_boot_before_the_start_the_node_is_drained_again_unless_the_change_is_
 }
 
 #[test]
+fn a_node_that_waits_for_its_return_is_drained_again_unless_it_may_have_left_the_hardware() {
+    const DEGRADED: &str = "AWS_EC2_INSTANCE_DEGRADED";
+    for (code, is_held, begins) in [
+        (RETIREMENT, false, true),
+        (DEGRADED, false, false),
+        // A person holds the restore, so nothing would show that it left.
+        (DEGRADED, true, true),
+    ] {
+        let node = accept_change(&all_noted(&[Message { code, ..FIRST }]), 96_400).unwrap();
+        let mut booted = release_node(&node, 96_500);
+        booted.boot_id = Some("another".to_owned());
+        if is_held {
+            booted.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+        }
+        assert!(matches!(status(&booted, None), RecordStatus::Void { .. }));
+        assert_eq!(may_begin_at(&booted, 97_000), begins, "{code} {is_held}");
+    }
+}
+
+#[test]
 fn a_node_that_was_put_back_after_a_boot_is_drained_for_the_same_event() {
     let node = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
     let mut released = release_node(&node, 96_500);

@@ -105,7 +105,7 @@ pub enum Decision {
 /// A suspect and what happens to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The suspect.
+    /// The sick instance and its Node.
     pub suspect: Suspect,
     /// What happens to it.
     pub decision: Decision,

@@ -125,7 +125,7 @@ pub enum AwsView {
 )]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its group.
+    /// The Auto Scaling group that the instance is a member of.
     pub group: GroupName,
     /// EC2 reports it as `running`, and its group as `InService` and healthy. `false` in a warm
     /// pool.
@@ -168,7 +168,7 @@ impl Member {
 /// What EC2 and Auto Scaling answer about an instance and its group.
 #[derive(Debug, Clone, Copy)]
 pub struct Described<'a> {
-    /// The instance.
+    /// The instance that EC2 described.
     pub instance: &'a InstanceId,
     /// Its state according to EC2.
     pub state: InstanceState,

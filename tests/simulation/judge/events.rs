@@ -142,7 +142,7 @@ const ROWS: &[Row] = &[
         j.met_a_fault("autoscaling:DescribeLifecycleHooks", at) || j.has_made_up_record(&e.name, at)
     }),
     ("SeveralHooks", WARNING, NODE, |j, e, at| {
-        j.hooks_of(&e.name) > 1 || j.has_made_up_record(&e.name, at)
+        j.hooks_of(&e.name, at) > 1 || j.has_made_up_record(&e.name, at)
     }),
     ("HookNotConfirmed", WARNING, NODE, |j, _, at| {
         j.met_a_fault("autoscaling:DescribeAutoScalingGroups", at)
@@ -690,8 +690,8 @@ impl Judge<'_> {
     }
 
     /// How many terminate hooks the group of this Node's instance has.
-    fn hooks_of(&self, node: &str) -> usize {
-        let instance = self.instance_or_claimed(node);
+    fn hooks_of(&self, node: &str, at: Moment) -> usize {
+        let instance = self.instance_or_claimed(node, at);
         let group = instance.and_then(|instance| self.evidence.groups.get(instance));
         let of_plan = self.evidence.terms.heartbeat_timeouts.keys();
         let of_plan = of_plan.filter(|(of, _)| Some(of) == group).map(|(_, hook)| hook.as_str());

@@ -6,31 +6,38 @@ use sundown::sim::aws::Outcome;
 
 use super::{Judge, is_us, story::RecordedInterruption};
 
-/// By how much the rounds of the sweep are apart, at most.
+/// The longest pause between two rounds of the sweep.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(600);
-/// The calls for an action.
+/// The API calls that name a lifecycle action.
 const CALLS: [&str; 2] =
     ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
 
 impl Judge<'_> {
-    /// Nobody calls for an action that we completed: AWS refuses that, and it says that somebody
-    /// lost count. Where an answer was lost, or another process took over (or the same one leads
-    /// again), one call more has to find out; and where AWS ended the action by itself, one that
-    /// was on its way.
+    /// After the end of an action, Sundown calls for it no more often than can be explained. AWS
+    /// refuses such a call, and the call shows that Sundown took the action for open. Allowed is one
+    /// call for each of these:
+    ///
+    /// - a call whose answer was lost,
+    /// - a change of the leader, or a Lease that its leader could not renew,
+    /// - if somebody else ended the action (AWS or another client): each later delivery of its
+    ///   message, and at least one call,
+    /// - an earlier action of the hook that somebody else ended: the record still names it,
+    /// - an entry of this hook that a person wrote into the record,
+    /// - a check by the sweep, if the leader cannot know that the action is over.
     pub(super) fn late_calls(&mut self) {
         let evidence = self.evidence;
         for action in &evidence.actions {
             let Some(end) = &action.end else { continue };
             let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-            let lost = evidence.calls.iter().filter(|c| {
+            let lost_answers = evidence.calls.iter().filter(|c| {
                 CALLS.contains(&c.api.as_str())
                     && c.object == object
                     && c.outcome == Outcome::LostAfter
             });
             let last = action.late_calls.last().copied().unwrap_or(end.at);
-            let successors = self.leaders.changes(action.started, last)
+            let leader_changes = self.leaders.changes(action.started, last)
                 + self.leaders.not_renewed(action.started, last);
-            let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
+            let ended_by_others = usize::from(end.by.is_empty() || !is_us(&end.by));
             // The queue may lose a deletion and deliver a message again. Where AWS ended the action
             // by itself, no record shows that it is over, and each delivery costs one call to find
             // that out.
@@ -41,7 +48,7 @@ impl Judge<'_> {
             let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
             // What a person wrote into the record with another token is an action of its own, and
             // one call finds out that it is not open.
-            let is_of_it = |recorded: &&Rc<RecordedInterruption>| {
+            let is_of_this_hook = |recorded: &&Rc<RecordedInterruption>| {
                 recorded.is_made_up
                     && recorded
                         .hook
@@ -49,12 +56,12 @@ impl Judge<'_> {
                         .is_some_and(|(g, h)| *g == action.group && *h == action.hook)
             };
             let made_up =
-                self.story.recorded(&action.instance, last).iter().filter(is_of_it).count();
+                self.story.recorded(&action.instance, last).iter().filter(is_of_this_hook).count();
             // The sweep looks again and again into an instance that waits in another hook. It knows
             // that this action is over if the process completed it while it has led since.
             let sweeps =
                 evidence.terms.longest("--sweep-interval", Duration::ZERO) > Duration::ZERO;
-            let looks = if sweeps { looks(last.since_or_zero(end.at)) } else { 0 };
+            let sweep_checks = if sweeps { most_checks(last.since_or_zero(end.at)) } else { 0 };
             let terms = self.leaders.changes(end.at, last) + self.leaders.not_renewed(end.at, last);
             // It does not know that either where the instance waited before, for something else:
             // two rounds do not show in which of both waits the action ended.
@@ -66,21 +73,22 @@ impl Judge<'_> {
             let waited = earlier().any(|other| {
                 other.end.as_ref().is_none_or(|end| end.at + BETWEEN_ROUNDS >= action.started)
             });
-            let is_lost = lost.clone().next().is_some();
-            let looks = looks * (untold + terms + usize::from(waited || is_lost));
+            let has_lost_answer = lost_answers.clone().next().is_some();
+            let sweep_checks =
+                sweep_checks * (ended_by_others + terms + usize::from(waited || has_lost_answer));
             // An earlier action of the hook that AWS ended by itself is still in the record, and
             // one call finds out that it is over.
-            let untold_before = earlier()
+            let earlier_ended_by_others = earlier()
                 .filter(|other| other.group == action.group && other.hook == action.hook)
                 .filter_map(|other| other.end.as_ref())
                 .filter(|end| end.at <= last && !is_us(&end.by))
                 .count();
-            let allowed = lost.count()
-                + successors
-                + untold * deliveries.max(1)
-                + untold_before
+            let allowed = lost_answers.count()
+                + leader_changes
+                + ended_by_others * deliveries.max(1)
+                + earlier_ended_by_others
                 + made_up
-                + looks;
+                + sweep_checks;
             // A call that had its turn behind the completion was on its way.
             let late: Vec<f64> = action
                 .late_calls
@@ -102,7 +110,7 @@ impl Judge<'_> {
 
 /// How often a leader may look into an instance that waits for this long: after pauses of 1, 2, 4, 8
 /// and then 10 minutes.
-fn looks(waited: Duration) -> usize {
+fn most_checks(waited: Duration) -> usize {
     let (mut looks, mut pause, mut next) = (1, 60, 60);
     while waited.as_secs() >= next {
         looks += 1;

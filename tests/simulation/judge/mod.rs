@@ -750,9 +750,10 @@ impl<'a> Judge<'a> {
             && !self.descriptions(group, by, at).any(is_known)
     }
 
-    /// The instance of this Node; if it claims that of another Node, the claimed one.
-    fn instance_or_claimed(&self, node: &str) -> Option<&str> {
-        let states = self.writes.iter().rev().filter_map(|write| write.new);
+    /// The instance of this Node; if it claimed that of another Node then, the claimed one.
+    fn instance_or_claimed(&self, node: &str, at: Moment) -> Option<&str> {
+        let before = self.writes.iter().rev().filter(|write| write.at <= at);
+        let states = before.filter_map(|write| write.new);
         let claimed = || states.into_iter().find(|state| state.name == node).map(nodes::instance);
         self.instance_of(node).map(String::as_str).or_else(claimed)
     }

@@ -129,7 +129,7 @@ impl Judge<'_> {
 
     /// A scheduled change of this Node's instance was announced by then.
     pub(super) fn was_announced(&self, node: &str, at: Moment) -> bool {
-        let Some(instance) = self.instance_or_claimed(node) else { return false };
+        let Some(instance) = self.instance_or_claimed(node, at) else { return false };
         let mut notices = self.story.notices.iter();
         notices.any(|n| n.event.change.is_some() && n.event.instance == instance && n.sent <= at)
     }

@@ -16,20 +16,20 @@ use crate::judge::Belongs;
 
 pub(super) struct Dice(pub(super) fastrand::Rng);
 
-/// What distinguishes the random numbers of a stream from those of the others.
+/// The constants from which a stream derives the seeds of its dice. No two streams share them.
 #[derive(Clone, Copy)]
 pub(super) struct Stream {
-    /// The seed is multiplied by it.
+    /// The seed of the world is multiplied by this number.
     pub(super) factor: u64,
-    /// The number before that of its first kind of things.
-    pub(super) first: u64,
+    /// Added to the number of a kind (from 1). The sum is XORed into the product.
+    pub(super) offset: u64,
 }
 
 impl Dice {
     /// The dice for one kind of things that a stream draws. Each kind has dice of its own, so that a
     /// new kind leaves the others as they are.
     pub(super) fn of(plan: &Plan, stream: Stream, kind: u64) -> Self {
-        let seed = plan.seed.wrapping_mul(stream.factor) ^ (stream.first + kind);
+        let seed = plan.seed.wrapping_mul(stream.factor) ^ (stream.offset + kind);
         Self(fastrand::Rng::with_seed(seed))
     }
 

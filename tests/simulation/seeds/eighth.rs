@@ -10,7 +10,7 @@ use super::{
 /// The first seed whose world has what the eighth stream draws.
 pub const FIRST: u64 = 1_801_000_000_000;
 
-const DICE: Stream = Stream { factor: 0x9fb2_1c65_1e98_df25, first: 0x91e1_3000 };
+const DICE: Stream = Stream { factor: 0x9fb2_1c65_1e98_df25, offset: 0x91e1_3000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     sick(&mut Dice::of(plan, DICE, 1), plan);

@@ -11,7 +11,7 @@ use super::{
 /// The first seed whose world has what the eleventh stream draws.
 pub const FIRST: u64 = 1_804_000_000_000;
 
-const DICE: Stream = Stream { factor: 0xc2b2_ae3d_27d4_eb4f, first: 0x91e7_5000 };
+const DICE: Stream = Stream { factor: 0xc2b2_ae3d_27d4_eb4f, offset: 0x91e7_5000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     let mut volumes = Dice::of(plan, DICE, 1);

@@ -10,7 +10,7 @@ use super::{
 /// The first seed whose world has what the fifth stream draws.
 pub const FIRST: u64 = 1_798_000_000_000;
 
-const DICE: Stream = Stream { factor: 0x8ebc_6af0_9c88_c6e3, first: 0x2b67_e000 };
+const DICE: Stream = Stream { factor: 0x8ebc_6af0_9c88_c6e3, offset: 0x2b67_e000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     responses(&mut Dice::of(plan, DICE, 1), plan);

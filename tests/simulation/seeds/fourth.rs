@@ -11,7 +11,7 @@ use super::{
 /// The first seed whose world has what the fourth stream draws.
 pub const FIRST: u64 = 1_797_000_000_000;
 
-const DICE: Stream = Stream { factor: 0xe703_7ed1_a0b4_28db, first: 0x5a31_c000 };
+const DICE: Stream = Stream { factor: 0xe703_7ed1_a0b4_28db, offset: 0x5a31_c000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     blocks(&mut Dice::of(plan, DICE, 1), plan);

@@ -9,7 +9,7 @@ use super::{
 /// The first seed whose world has what the ninth stream draws.
 pub const FIRST: u64 = 1_802_000_000_000;
 
-const DICE: Stream = Stream { factor: 0xd1b5_4a32_d192_ed03, first: 0x91d9_3000 };
+const DICE: Stream = Stream { factor: 0xd1b5_4a32_d192_ed03, offset: 0x91d9_3000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     let mut d = Dice::of(plan, DICE, 1);

@@ -14,7 +14,7 @@ pub const FIRST: u64 = 1_800_000_000_000;
 /// The instance retires.
 pub const RETIREMENT: &str = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED";
 
-const DICE: Stream = Stream { factor: 0xa24b_aed4_963e_e407, first: 0x91d6_3000 };
+const DICE: Stream = Stream { factor: 0xa24b_aed4_963e_e407, offset: 0x91d6_3000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     evict_after(&mut Dice::of(plan, DICE, 1), plan);

@@ -11,7 +11,7 @@ use super::{
 /// The first seed whose world has what the sixth stream draws.
 pub const FIRST: u64 = 1_799_000_000_000;
 
-const DICE: Stream = Stream { factor: 0xd6e8_feb8_6659_fd93, first: 0x7c14_5000 };
+const DICE: Stream = Stream { factor: 0xd6e8_feb8_6659_fd93, offset: 0x7c14_5000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     results(&mut Dice::of(plan, DICE, 1), plan);

@@ -9,7 +9,7 @@ use super::{
 /// The first seed whose world has what the tenth stream draws.
 pub const FIRST: u64 = 1_803_000_000_000;
 
-const DICE: Stream = Stream { factor: 0xe703_7ed1_a0b4_28db, first: 0x91d7_4000 };
+const DICE: Stream = Stream { factor: 0xe703_7ed1_a0b4_28db, offset: 0x91d7_4000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     let mut d = Dice::of(plan, DICE, 1);

@@ -17,7 +17,7 @@ const LEFT_OUT: (&str, &str) = ("example.com/left-alone", "true");
 /// A tag that a `--managed-tag` asks for.
 const MANAGED: &str = "example.com/sundown";
 
-const DICE: Stream = Stream { factor: 0xa076_1d64_78bd_642f, first: 0x7419_d000 };
+const DICE: Stream = Stream { factor: 0xa076_1d64_78bd_642f, offset: 0x7419_d000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     aws_clock(&mut Dice::of(plan, DICE, 1), plan);

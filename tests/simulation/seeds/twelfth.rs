@@ -2,7 +2,7 @@
 //! changes other than retirements, `--scheduled-window`, nodes that a person keeps cordoned, and
 //! launch flags.
 //!
-//! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
+//! Each kind has its own dice, so a new kind does not change the draws of the others.
 
 use super::{
     draw::{Dice, Stream},
@@ -12,8 +12,8 @@ use super::{
 /// The first seed whose world has what the twelfth stream draws.
 pub const FIRST: u64 = 1_805_000_000_000;
 
-/// Codes of AWS Health: an instance that reboots, loses its power for a while, loses its network
-/// for a while, and one whose hardware is degraded.
+/// Codes of AWS Health: a reboot, a power interruption, a network interruption, and degraded
+/// hardware.
 const CODES: [&str; 4] = [
     "AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED",
     "AWS_EC2_INSTANCE_POWER_MAINTENANCE_SCHEDULED",
@@ -21,7 +21,7 @@ const CODES: [&str; 4] = [
     "AWS_EC2_INSTANCE_HARDWARE_DEGRADED",
 ];
 
-const DICE: Stream = Stream { factor: 0xd6e8_feb8_6659_fd93, first: 0x91e8_6000 };
+const DICE: Stream = Stream { factor: 0xd6e8_feb8_6659_fd93, offset: 0x91e8_6000 };
 
 pub(super) fn draw(plan: &mut Plan) {
     made_up(&mut Dice::of(plan, DICE, 1), plan);
@@ -74,8 +74,9 @@ fn launch_flags(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.5) {
         plan.flags.push(format!("--launch-timeout={}", d.one(&["30s", "2m", "8m"])));
     }
-    // Not `--launch-on-timeout=abandon`: where a node never gets ready, its group launches and
-    // abandons one instance after the other, and the world never comes to rest.
+    // `--launch-on-timeout=abandon` is not drawn: while a node never becomes ready, its group
+    // launches and abandons one instance after the other, and the life does not end. The draw stays,
+    // so that the draws after it keep their values.
     d.chance(0.3);
     if d.chance(0.3) {
         plan.flags.push("--launch-daemonset=load/daemon".to_owned());

@@ -106,7 +106,7 @@ fn what_a_person_released_is_drained_again_only_after_it_was_healthy() {
         let mut history = NodeHistory::default();
         for (second, node) in rounds {
             history.note(at(second), &[node], Some(NOTHING_FAILS));
-            // EC2 said that a check failed in the first round.
+            // In the first round, EC2 showed a failed check.
             if second == 4000 {
                 history.note(at(5990), &[sick()], Some(NOTHING_FAILS));
             }
