@@ -75,8 +75,7 @@ impl ActiveTerm {
     /// while the last writes are under way. They do no harm if another process leads by then.
     pub(super) fn end(self) -> (Option<IntakeHandle>, LifecycleActions) {
         self.term.shared.metrics.reset_leader_gauges();
-        let actions = self.term.keep_heartbeats_only();
-        let handle = self.stop_receiving();
+        let (handle, actions) = self.intake_slot.end_term(|| self.term.keep_heartbeats_only());
         self.term.shared.records_ready.set(Ok(()));
         (handle, actions)
     }
@@ -91,24 +90,16 @@ impl ActiveTerm {
         may_another_lead: bool,
     ) -> (Option<IntakeHandle>, Option<LifecycleActions>) {
         self.term.shared.metrics.reset_leader_gauges();
-        let kept = (!may_another_lead).then(|| self.term.keep_heartbeats_only());
-        if kept.is_none() {
-            self.term.finish();
-        }
-        let handle = self.stop_receiving();
+        let (handle, kept) = self.intake_slot.end_term(|| {
+            let kept = (!may_another_lead).then(|| self.term.keep_heartbeats_only());
+            if kept.is_none() {
+                self.term.finish();
+            }
+            kept
+        });
         self.term.shared.records_ready.set(Ok(()));
         self.term.shared.board.clear();
         (handle, kept)
-    }
-
-    /// Empties the slot of the intake. The term must have ended before: a task of it that starts the
-    /// intake at this moment then sees that.
-    fn stop_receiving(&self) -> Option<IntakeHandle> {
-        let handle = self.intake_slot.with(Option::take);
-        if let Some(handle) = &handle {
-            handle.stop_receiving();
-        }
-        handle
     }
 }
 

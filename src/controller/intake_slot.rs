@@ -13,6 +13,18 @@ impl IntakeSlot {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Ends a term with `end`, and takes its intake out of the slot. The intake stops receiving
+    /// first: a task that ends drops its undecided messages, which a receiving intake no longer
+    /// holds then. The slot is emptied last: a task that starts the intake at this moment sees that
+    /// the term has ended.
+    pub(super) fn end_term<T>(&self, end: impl FnOnce() -> T) -> (Option<IntakeHandle>, T) {
+        self.with(|place| place.iter().for_each(IntakeHandle::stop_receiving));
+        let ended = end();
+        let handle = self.with(Option::take);
+        handle.iter().for_each(IntakeHandle::stop_receiving);
+        (handle, ended)
+    }
+
     pub(super) fn view(&self) -> Option<IntakeView> {
         self.with(|handle| handle.as_ref().map(|h| h.view().clone()))
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::controller::intake_slot::IntakeSlot;
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_gives_undecided_messages_back_and_deletes_decided_ones() {
@@ -128,6 +129,18 @@ async fn after_receiving_has_stopped_held_messages_may_still_be_decided() {
     let fake = intake.fake.clone();
     assert!(intake.handle.stop().await);
     assert_eq!((fake.len(), fake.visible()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_tasks_that_end_with_their_term_are_given_back() {
+    let mut intake = start(&queue_of(3));
+    let held = intake.all().await;
+    let slot = IntakeSlot::default();
+    slot.with(|place| *place = Some(intake.handle));
+    // On a runtime of several threads, tasks may end before the call that ends the term returns.
+    let (handle, ()) = slot.end_term(|| drop((held, intake.deliveries)));
+    assert!(handle.unwrap().stop().await);
+    assert_eq!(intake.fake.visible(), 3);
 }
 
 #[tokio::test(start_paused = true)]
