@@ -45,9 +45,11 @@ const ALL_KINDS: [&str; 6] =
     ["--on", "rebalance=drain", "--on", "impaired=drain", "--then", "impaired=unhealthy"];
 
 /// A message about an instance of another cluster: a spot notice, a hook that is not ours, an end,
-/// a recommendation, a launch, a scheduled change.
+/// a recommendation, a launch, a scheduled change, a capacity warning, a Capacity Block, and a launch
+/// out of a warm pool.
 pub fn body(i: usize, instance: &str) -> String {
-    let (source, kind, detail) = match i % 8 {
+    let end = "2027-12-01T09:00:00Z";
+    let (source, kind, detail) = match i % 12 {
         0 => (
             "aws.autoscaling",
             "EC2 Instance-terminate Lifecycle Action",
@@ -86,6 +88,27 @@ pub fn body(i: usize, instance: &str) -> String {
                 "statusCode": "upcoming", "affectedAccount": "123456789012",
                 "startTime": "Wed, 1 Dec 2027 09:00:00 GMT",
                 "affectedEntities": [{ "entityValue": instance, "status": "PENDING" }],
+            }),
+        ),
+        6 => (
+            "aws.ec2",
+            "EC2 Capacity Reservation Instance Interruption Warning",
+            json!({
+                "instance-id": instance, "instance-action": "terminate",
+                "instance-termination-time": end,
+            }),
+        ),
+        7 => (
+            "aws.ec2",
+            "Capacity Block Expiration Warning",
+            json!({ "capacity-reservation-id": "cr-0123456789abcdef0", "end-date": end }),
+        ),
+        9 => (
+            "aws.autoscaling",
+            "EC2 Instance Launch Successful",
+            json!({
+                "AutoScalingGroupName": "elsewhere", "EC2InstanceId": instance,
+                "Origin": "WarmPool", "Destination": "AutoScalingGroup",
             }),
         ),
         _ => (
@@ -143,7 +166,7 @@ async fn foreign() -> Figure {
     Figure {
         name: "flood",
         what: format!(
-            "{MESSAGES} messages of six kinds about {NODES} instances of another cluster, with \
+            "{MESSAGES} messages of nine kinds about {NODES} instances of another cluster, with \
              every kind on, decided and deleted"
         ),
         measured: rate.into(),

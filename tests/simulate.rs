@@ -711,6 +711,20 @@ fn a_block_that_is_not_over_counts_and_pods_that_are_left_are_named() {
 }
 
 #[test]
+fn a_sick_node_that_nobody_replaces_is_drained_and_then_all_is_at_rest() {
+    let text = include_str!("../docs/scenarios/impaired.yaml");
+    let without_then = text.replace(", --then=impaired=unhealthy", "");
+    assert_ne!(without_then, text);
+    let file = scenario("impaired-without-then", &without_then);
+    let summary = json(&["-o", "json", "--scenario", file.to_str().unwrap()]);
+    assert_eq!(summary["atRest"], true, "{summary}");
+    let nodes = summary["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 1, "{summary}");
+    assert_eq!(nodes[0]["kind"], "impaired");
+    assert!(nodes[0]["drainedAfterMs"].is_u64(), "{summary}");
+}
+
+#[test]
 fn what_does_not_come_to_rest_in_time_is_no_success() {
     let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } \
         }], workloads: [{ kind: Deployment, namespace: a, name: one, replicas: 2, budget: { \

@@ -589,4 +589,8 @@ fn flags_without_an_effect_are_named_with_what_would_give_them_one() {
         assert_eq!(of(alone), [], "{alone:?}");
     }
     assert_eq!(of(&["--on", "spot=cordon"]), []);
+    // The drain for a new root volume may fail, and then a terminate hook joins it.
+    let only_root_volumes = "terminate-hook=cordon,scheduled-change=cordon";
+    let abandon = ["--hook-result-on-failure", "abandon", "--on", only_root_volumes];
+    assert_eq!(of(&abandon), []);
 }

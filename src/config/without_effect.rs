@@ -41,10 +41,15 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
         .map(|kind| WithoutEffect { flag: "--evict-after", why: needs_response(kind, "drain") })
         .collect();
     // The drain for something else may fail while the hook waits.
-    let no_drain_beside_a_hook =
-        [Kind::TerminateHook, Kind::Rebalance, Kind::ScheduledChange, Kind::Impaired]
-            .into_iter()
-            .all(|kind| !response(kind).evicts());
+    let no_drain_beside_a_hook = [
+        Kind::TerminateHook,
+        Kind::Rebalance,
+        Kind::ScheduledChange,
+        Kind::Impaired,
+        Kind::RootVolume,
+    ]
+    .into_iter()
+    .all(|kind| !response(kind).evicts());
     let only_drained = || {
         "it applies only to drained nodes, and --on drains no kind; set --on KIND=drain for one, or \
          remove the flag"

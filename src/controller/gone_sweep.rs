@@ -48,8 +48,7 @@ pub(super) async fn run(term: Arc<Term>) {
         let now = term.aws_now();
         let (given_up, awaited): (Vec<_>, Vec<_>) =
             awaited.into_iter().partition(|(node, awaited)| {
-                // A new leader asks about each of them at least once.
-                awaited.is_given_up(now) && waiting.waits.contains_key(&node.uid)
+                awaited.is_given_up(now, waiting.waits.contains_key(&node.uid))
             });
         for (node, awaited) in given_up {
             waiting.give_up(&term, &node, &awaited);

@@ -15,14 +15,14 @@ impl IntakeSlot {
 
     /// Ends a term with `end`, and takes its intake out of the slot. The intake stops receiving
     /// first: a task that ends drops its undecided messages, which a receiving intake no longer
-    /// holds then. The slot is emptied last: a task that starts the intake at this moment sees that
-    /// the term has ended.
+    /// holds then. A task that starts the intake at this moment waits for the slot, and then sees
+    /// that the term has ended.
     pub(super) fn end_term<T>(&self, end: impl FnOnce() -> T) -> (Option<IntakeHandle>, T) {
-        self.with(|place| place.iter().for_each(IntakeHandle::stop_receiving));
-        let ended = end();
-        let handle = self.with(Option::take);
-        handle.iter().for_each(IntakeHandle::stop_receiving);
-        (handle, ended)
+        self.with(|place| {
+            place.iter().for_each(IntakeHandle::stop_receiving);
+            let ended = end();
+            (place.take(), ended)
+        })
     }
 
     pub(super) fn view(&self) -> Option<IntakeView> {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity, node_lease_renewed},
-    domain::{Interruption, LifecycleAction, Moment, Node, Transition, seconds},
+    domain::{Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::DrainEvent,
     fleet::Input,
     record::{self, After, AwaitedBoot, AwsAnswer, BootChecks, MissingOfBoot, Released, Returned},
@@ -91,13 +91,12 @@ pub(super) async fn put_back(
     ReturnOutcome::PutBack
 }
 
-/// Whether AWS shows the instance waiting in a terminate hook again, for an event that is yet to
-/// come. `false` if AWS does not answer: the record is released, so its own actions are over.
+/// Asks AWS whether the instance waits in a terminate hook again.
 async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
     let Some(group) = interruption.group() else { return false };
     let now = tokio::time::Instant::now();
     let state = term.shared.lookups.members.state_since(group, &interruption.instance, now).await;
-    state.is_ok_and(|state| state.is_some_and(|state| Transition::Terminating.holds(&state)))
+    record::waits_to_end_again(state.ok().flatten().as_deref())
 }
 
 /// Whether one of the actions of an open record is open: sends one heartbeat for each. `None`: AWS

@@ -35,8 +35,11 @@ pub enum Effect {
     },
     /// Find out the answer to a question.
     Ask(Question),
-    /// Stop all [`Question::Verify`] and [`Question::Contradiction`] of this node.
+    /// Stop all [`Question::Verify`], [`Question::Contradiction`], [`Question::Replacement`] and
+    /// [`Question::InstanceState`] of this node: its drain is over.
     StopVerifying(NodeName),
+    /// Stop [`Question::InstanceState`] of this node: its kubelet reports.
+    StopAskingState(NodeName),
     /// Stop [`Question::SilentNode`] of this node.
     StopReadingSilent(NodeName),
     /// Send heartbeats for a lifecycle action that a record names.

@@ -145,8 +145,13 @@ impl Fleet {
             let before = std::mem::replace(&mut state.kubelet, kubelet);
             let instance = state.instance.clone();
             self.pass_reachability(&name, before, kubelet);
-            if before == Kubelet::Reporting && kubelet != before {
-                self.out.push(Effect::Ask(Question::InstanceState { node: name, instance }));
+            match (before, kubelet) {
+                (Kubelet::Reporting, Kubelet::Reporting) => {}
+                (Kubelet::Reporting, _) => {
+                    self.out.push(Effect::Ask(Question::InstanceState { node: name, instance }));
+                }
+                (_, Kubelet::Reporting) => self.out.push(Effect::StopAskingState(name)),
+                _ => {}
             }
         }
     }
@@ -194,6 +199,7 @@ impl Fleet {
         if !is_silent {
             state.kubelet = Kubelet::Reporting;
             self.out.report(name, DrainEvent::KubeletReportingByRead);
+            self.out.push(Effect::StopAskingState(name.clone()));
         }
         self.feed(
             name,

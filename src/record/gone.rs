@@ -7,10 +7,10 @@
 //! | --- | --- |
 //! | has no released record that counts for its instance and its boot, or not Sundown's cordon and taint | left alone |
 //! | was only cordoned or tainted (`--on`): Sundown has evicted nothing | left alone |
-//! | an interruption of the record moves the instance into a warm pool, stops or hibernates it, or replaces its root volume; or this version cannot read it | left alone: the instance may come back |
+//! | an interruption of the record moves the instance into a warm pool, stops or hibernates it, or replaces its root volume; or this version cannot read it. A state change that shows a stop does not count beside a terminate hook | left alone: the instance may come back |
 //! | no interruption of the record terminates the instance (only a rebalance recommendation, a scheduled change or a sickness) | left alone |
 //! | has all that the flags ask for | left alone |
-//! | anything else | asked about, until an hour after the end of its drain ([`AwaitedTermination::is_given_up`]) |
+//! | anything else | asked about, until an hour after the end of its drain, and by each leader at least once ([`AwaitedTermination::is_given_up`]) |
 //!
 //! What follows from the answer ([`AwaitedTermination::next`]), the first row that applies:
 //!
@@ -179,9 +179,10 @@ fn end_of(known: &KnownEntry) -> InstanceEnd {
 
 impl AwaitedTermination {
     /// Sundown no longer waits for the end of the instance: the drain ended an hour ago.
+    /// `was_asked`: this leader has asked EC2 at least once.
     #[must_use]
-    pub fn is_given_up(&self, now: Moment) -> bool {
-        now >= self.since.plus(GIVE_UP_AFTER)
+    pub fn is_given_up(&self, now: Moment, was_asked: bool) -> bool {
+        was_asked && now >= self.since.plus(GIVE_UP_AFTER)
     }
 
     /// What to do with `node`, the Node in its current version, by EC2's answer: the second table.

@@ -64,7 +64,7 @@ pub use planned::{
     WithdrawnChanges, plan, withdrawn_changes,
 };
 pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
-pub use returned::{Returned, returned};
+pub use returned::{Returned, returned, waits_to_end_again};
 pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,
 };

@@ -37,11 +37,16 @@ pub(super) struct NewEntry {
     entry: KnownEntry,
 }
 
-/// The kubelet has reported another state of its Node since `stopped`, or may have: clocks differ.
-fn has_reported_since(node: &Node, stopped: Moment) -> bool {
+/// Whether the kubelet may have reported since its instance stopped. Clocks differ, and Kubernetes
+/// takes some time to notice that a kubelet is silent.
+fn may_have_reported_since(node: &Node, stopped: Moment, now: Moment) -> bool {
     const CLOCKS: Duration = seconds(60);
-    node.ready != Ready::Unknown
-        && node.ready_since.is_none_or(|since| since.plus(CLOCKS) > stopped)
+    const NOTICED: Duration = seconds(120);
+    match node.ready {
+        Ready::Unknown => false,
+        Ready::True if now > stopped.plus(NOTICED) => true,
+        _ => node.ready_since.is_none_or(|since| since.plus(CLOCKS) > stopped),
+    }
 }
 
 impl NewEntry {
@@ -81,14 +86,15 @@ impl NewEntry {
     /// has not reported since, nothing runs on it: an action that begins later (its group has
     /// noticed the end) has nothing to wait for.
     pub(super) fn fresh_after(self, old: &Record, node: &Node, before: Before) -> Record {
-        let is_same = old.instance == self.instance;
+        let (is_same, accepted) = (old.instance == self.instance, self.entry.accepted);
         let pool = old.pool_group().filter(|_| is_same).cloned();
         let is_end = |entry: &&Entry| {
             let Entry::Known(known) = entry else { return false };
             let is = |state: InstanceState| known.state.as_deref() == Some(state.as_str());
             // A hibernated instance that runs again keeps its boot ID.
             is(InstanceState::Terminated)
-                || (is(InstanceState::Stopped) && !has_reported_since(node, known.time))
+                || (is(InstanceState::Stopped)
+                    && !may_have_reported_since(node, known.time, accepted))
         };
         let is_this_boot = is_same && !old.is_of_earlier_boot(node);
         let end = old.interruptions.iter().rfind(is_end).filter(|_| is_this_boot).cloned();

@@ -20,13 +20,14 @@
 //! it, so that is its time in this table.
 //!
 //! Before the Node is put back, the caller makes sure that no terminate action of the instance is
-//! open. It calls this for a launch that the sweep found only after AWS has proved the action. Only times of AWS are compared. The times at which Sundown accepted or released an
-//! interruption do not show what AWS did first.
+//! open. It calls this for a launch that the sweep found only after AWS has proved the action. Only
+//! times of AWS are compared. The times at which Sundown accepted or released an interruption do not
+//! show what AWS did first.
 
 use std::collections::BTreeSet;
 
 use super::{Record, RecordStatus, ours, return_check, schema::Entry, status};
-use crate::domain::{Interruption, LifecycleAction, Moment, Node, is_sweep_event_id};
+use crate::domain::{Interruption, LifecycleAction, Moment, Node, Transition, is_sweep_event_id};
 
 /// What follows for a Node when an event reports that its instance goes into service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,15 @@ pub fn returned(node: &Node, interruption: &Interruption, absent_at: Option<Mome
         }
         _ => Returned::Nothing,
     }
+}
+
+/// Whether an instance that was launched into its group waits in a terminate hook again, for an
+/// event that is yet to come: its Node is not restored then. `state`: how its group shows it. `None`
+/// if AWS does not answer or does not list it: that keeps no node cordoned, because the record is
+/// released, and so its own actions are over.
+#[must_use]
+pub fn waits_to_end_again(state: Option<&str>) -> bool {
+    state.is_some_and(|state| Transition::Terminating.holds(state))
 }
 
 /// All interruptions in the record happened before `time`. An entry that cannot be read may be

@@ -30,6 +30,9 @@ const RETRY_UNANSWERED: Duration = seconds(45);
 /// name of a group, which has at most 255 characters.
 pub const MAX_WAITING: usize = 5_000;
 
+/// AWS ends a lifecycle action after 48 h. No instance waits longer.
+const LONGEST_ACTION: Duration = seconds(48 * 3600);
+
 /// When to ask Auto Scaling for the instances that wait, and which instances to check.
 #[derive(Debug)]
 pub struct Sweep {
@@ -152,7 +155,9 @@ impl Sweep {
         // This round shows all others that still wait.
         let may_still_wait = |watched: &Watched| {
             let WaitingInstance { group, state, .. } = &watched.candidate.waiting;
-            unknown.contains(group) && state.is_in_pool()
+            unknown.contains(group)
+                && state.is_in_pool()
+                && now < watched.candidate.first_seen.plus(LONGEST_ACTION)
         };
         for (instance, watched) in before.into_iter().filter(|(_, w)| may_still_wait(w)) {
             if self.waiting.len() < MAX_WAITING {
@@ -162,7 +167,8 @@ impl Sweep {
         left_out
     }
 
-    /// When the last round began that would have shown this instance waiting, and did not.
+    /// When the last round began that would have shown this instance waiting, and did not. Earlier
+    /// than that if AWS denied the call about its warm pool.
     fn absent_at(&self, waiting: &WaitingInstance) -> Option<Moment> {
         let of_pool = self.pools_answered.get(&waiting.group).copied();
         of_pool.filter(|_| waiting.state.is_in_pool()).unwrap_or(self.last_answered)
@@ -443,6 +449,19 @@ mod tests {
         let waiting = sweep.waiting.values().map(|watched| &watched.candidate.waiting);
         assert_eq!(waiting.collect::<Vec<_>>(), [&in_group(1, "pool"), &in_group(3, "other")]);
         assert_eq!(sweep.rounds.next(), at(240), "the next round comes later");
+    }
+
+    #[test]
+    fn an_instance_in_a_warm_pool_that_never_answers_again_is_forgotten_after_two_days() {
+        let mut sweep = Sweep::new(at(0), seconds(60), 0.0);
+        sweep.round_ended(at(60), Ok(all_shown(vec![waits(1, WaitState::WarmedPending)])), 0.0);
+        let group = sweep.waiting.values().next().unwrap().candidate.waiting.group.clone();
+        let two_days = 60 + 48 * 3600;
+        for (second, watched) in [(two_days - 1, 1), (two_days, 0)] {
+            let shown = Shown { unknown: BTreeSet::from([group.clone()]), ..Shown::default() };
+            sweep.round_ended(at(second), Ok(shown), 0.0);
+            assert_eq!(sweep.waiting.len(), watched, "{second}");
+        }
     }
 
     #[test]

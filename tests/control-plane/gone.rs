@@ -22,7 +22,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 async fn apply_chart(stage: &Stage) {
     let folder = stage.cluster.folder.path();
     let mut helm = std::process::Command::new(stage.cluster.tools().join("helm"));
-    let words = "template sundown --namespace sundown --kube-version 1.36.0 \
+    let words = "template sundown --namespace sundown --kube-version 1.37.0 \
         --set image.repository=none,config.queueUrls={https://sqs.eu-west-1.amazonaws.com/1/q} \
         --set rbac.admissionPolicy=true,rbac.deleteNode=true,config.outOfServiceTaint=true \
         -s templates/rbac.yaml -s templates/admission-policy.yaml";

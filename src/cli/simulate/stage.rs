@@ -188,7 +188,7 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
     let mut events = scenario.events.clone();
     events.sort_by_key(|e| e.at);
     let mut next = events.into_iter().peekable();
-    let replaces_sick = scenario.flags.iter().any(|flag| flag.contains("impaired=unhealthy"));
+    let after_sick = AfterSick::of(&scenario.flags);
     let mut rest_since: Option<Moment> = None;
     let (mut interrupted, mut arrivals) = (BTreeSet::new(), Arrivals::default());
     loop {
@@ -210,8 +210,8 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
         arrivals.look(world, now.since_or_zero(*begun), view);
         let rest = next.peek().is_none()
             && arrivals.is_at_rest()
-            && is_at_rest(world, board.as_ref(), &interrupted)
-            && !(replaces_sick && is_any_sick(world));
+            && is_at_rest(world, board.as_ref(), &interrupted, after_sick)
+            && !is_any_sick_left(world, board.as_ref(), after_sick);
         rest_since = if rest { rest_since.or(Some(now)) } else { None };
         if rest_since.is_some_and(|since| now >= since.plus(seconds(5))) {
             return true;
@@ -224,11 +224,46 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
     }
 }
 
-/// Whether a status check of an instance that runs fails.
-fn is_any_sick(world: &World) -> bool {
+/// What becomes of an instance whose status check fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterSick {
+    /// Nothing.
+    Ignored,
+    /// Its node is drained, and stays cordoned: the check never passes again.
+    Drained,
+    /// Its group replaces it.
+    Replaced,
+}
+
+impl AfterSick {
+    fn of(flags: &[String]) -> Self {
+        let has = |text: &str| flags.iter().any(|flag| flag.contains(text));
+        match () {
+            () if has("impaired=unhealthy") => Self::Replaced,
+            () if has("impaired=drain") => Self::Drained,
+            () => Self::Ignored,
+        }
+    }
+}
+
+/// Whether Sundown has yet to act on an instance that runs and whose status check fails. A service of
+/// the user's own has no board, and counts as if it had acted.
+fn is_any_sick_left(world: &World, board: Option<&Board>, after: AfterSick) -> bool {
     let is_running =
         |id: &str| world.aws.instance(id).is_some_and(|found| found.state == State::Running);
-    world.aws.check_changes().iter().any(|change| change.fails && is_running(&change.instance))
+    let changes = world.aws.check_changes();
+    let mut sick = changes.iter().filter(|c| c.fails && is_running(&c.instance));
+    match (after, board) {
+        (AfterSick::Ignored, _) | (AfterSick::Drained, None) => false,
+        (AfterSick::Replaced, _) => sick.next().is_some(),
+        (AfterSick::Drained, Some(board)) => {
+            let reports = board.snapshot();
+            sick.any(|change| {
+                let mut of_it = reports.values().filter(|r| r.instance == change.instance);
+                !of_it.any(|report| report.drained.is_some())
+            })
+        }
+    }
 }
 
 /// The phase of a drain for a recommendation that no interruption followed.
@@ -236,8 +271,13 @@ const EXPIRED: &str = "expired";
 
 /// Whether every drain is over, every lifecycle action has ended, no message waits, and every
 /// interrupted instance is gone or was in a warm pool. An instance that EC2 only recommended to
-/// replace may stay.
-fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<String>) -> bool {
+/// replace may stay, and a sick one that nobody replaces.
+fn is_at_rest(
+    world: &World,
+    board: Option<&Board>,
+    interrupted: &BTreeSet<String>,
+    after_sick: AfterSick,
+) -> bool {
     let queue = world.aws.queue(world.queue());
     let open = world.aws.actions().iter().any(|a| a.end.is_none());
     let changes = world.aws.service_changes();
@@ -250,8 +290,13 @@ fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<Strin
     };
     let is_over = match board {
         Some(board) => {
+            let may_stay = |r: &NodeReport| {
+                r.phase == EXPIRED
+                    || (after_sick == AfterSick::Drained
+                        && r.kind == crate::domain::Kind::Impaired.as_str())
+            };
             let is_over =
-                |r: &NodeReport| r.drained.is_some() && (r.phase == EXPIRED || gone(&r.instance));
+                |r: &NodeReport| r.drained.is_some() && (may_stay(r) || gone(&r.instance));
             board.snapshot().values().all(is_over)
         }
         None => interrupted.iter().all(|id| gone(id)),

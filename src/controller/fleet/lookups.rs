@@ -194,15 +194,21 @@ pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
 }
 
 /// Asks EC2 whether an instance ends, until it does: every 5 s for a minute, and every 30 s after
-/// that. The task is aborted with its drain.
+/// that. Two answers in a row that do not list the instance show that it has ended: one alone may
+/// leave out an instance that runs. The task is aborted when the kubelet reports, and with its drain.
 pub(super) async fn instance_state(term: Term, node: NodeName, instance: InstanceId) {
+    let mut is_missing = false;
     for pause in std::iter::repeat_n(seconds(5), 12).chain(std::iter::repeat(seconds(30))) {
-        if let Ok(facts) = term.shared.lookups.instances.get_fresh(&instance).await
-            && facts.as_ref().is_none_or(|f| f.state.is_ending())
-        {
-            let has_ended = facts.is_none_or(|f| f.state.is_over());
-            term.send(Input::InstanceEnds { node, instance, has_ended });
-            return;
+        match term.shared.lookups.instances.get_fresh(&instance).await {
+            Ok(Some(facts)) if facts.state.is_ending() => {
+                let has_ended = facts.state.is_over();
+                return term.send(Input::InstanceEnds { node, instance, has_ended });
+            }
+            Ok(None) if is_missing => {
+                return term.send(Input::InstanceEnds { node, instance, has_ended: true });
+            }
+            Ok(facts) => is_missing = facts.is_none(),
+            Err(_) => {}
         }
         tokio::time::sleep(pause).await;
     }

@@ -70,6 +70,7 @@ impl Performer {
                 drop(self.verifying.remove(&node));
                 drop(self.asking_states.remove(&node));
             }
+            Effect::StopAskingState(node) => drop(self.asking_states.remove(&node)),
             Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
             Effect::KeepAlive { action, event_time, origin } => {
                 term.actions.own(&action, event_time, origin, NamedBy::Record);

@@ -155,7 +155,7 @@ impl ActionCalls {
     /// `now`: when AWS answered.
     fn heartbeat_failed(&self, schedule: &mut HeartbeatSchedule, error: &AwsError, now: Moment) {
         let is_denied = error.advice() == Advice::Denied;
-        let is_for_good = self.is_forbidden_for_good(schedule, error, now);
+        let is_for_good = is_forbidden_for_good(schedule, error, now);
         if is_for_good {
             schedule.gone(now);
         } else if self.is_unproved(schedule) && error.is_forbidden() {
@@ -225,7 +225,7 @@ impl ActionCalls {
             CompletionResult::Failed
         });
         let now = self.shared.clock.now();
-        if self.is_forbidden_for_good(schedule, error, now) {
+        if is_forbidden_for_good(schedule, error, now) {
             schedule.gone(now);
             self.log_forbidden_for_good(error);
             return Try::Over;
@@ -268,23 +268,18 @@ impl ActionCalls {
                 .is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
     }
 
-    /// A policy forbids the calls for an action that only a record names, and even a real action
-    /// would be over by now.
-    fn is_forbidden_for_good(
-        &self,
-        schedule: &HeartbeatSchedule,
-        error: &AwsError,
-        now: Moment,
-    ) -> bool {
-        self.is_named_by_record_only() && error.is_forbidden() && now >= schedule.ends_by()
-    }
-
     fn log_forbidden_for_good(&self, error: &AwsError) {
         let HookKey { group, hook, instance } = &self.action.key;
         info!(
             instance = %instance, group = %group, hook = %hook, %error,
-            "AWS forbids the calls for an action that only a record names, and the action's global \
-             timeout has passed. Sundown counts the action as over."
+            "AWS forbids the calls for a lifecycle action, and the action's global timeout has \
+             passed. Sundown counts the action as over."
         );
     }
+}
+
+/// A policy forbids the calls for an action that must be over by now. Without this, an action whose
+/// calls are never allowed would be tried for ever.
+fn is_forbidden_for_good(schedule: &HeartbeatSchedule, error: &AwsError, now: Moment) -> bool {
+    error.is_forbidden() && now >= schedule.ends_by()
 }

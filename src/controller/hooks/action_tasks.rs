@@ -16,6 +16,8 @@ use crate::domain::{HookKey, LifecycleAction, Moment, seconds};
 pub(super) struct ActionTasks {
     names: BTreeMap<LifecycleAction, Entry>,
     running: usize,
+    /// The term is over: the tasks send heartbeats and take no new orders.
+    only_heartbeats: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -81,8 +83,20 @@ impl ActionTasks {
         self.of_key(key).any(|(_, entry)| entry.is_named_in_term && !entry.orders.is_closed())
     }
 
+    /// The term is over. Its tasks go on with heartbeats only, until [`ActionTasks::resume`].
+    pub(super) fn keep_heartbeats_only(&mut self) {
+        self.only_heartbeats = true;
+        self.send_all(|| Order::KeepHeartbeatsOnly);
+    }
+
+    /// Whether actions may begin and be completed.
+    pub(super) const fn takes_orders(&self) -> bool {
+        !self.only_heartbeats
+    }
+
     /// A new term begins. The tasks go on, but no action counts as named until the term names it.
     pub(super) fn resume(&mut self) {
+        self.only_heartbeats = false;
         self.names.values_mut().for_each(|entry| entry.is_named_in_term = false);
         self.send_all(|| Order::Resume);
     }
@@ -150,7 +164,7 @@ impl ActionTasks {
     }
 
     /// Sends every task the order, once for each of its names.
-    pub(super) fn send_all(&mut self, order: impl Fn() -> Order) {
+    fn send_all(&mut self, order: impl Fn() -> Order) {
         self.names.values().for_each(|entry| drop(entry.orders.send(order())));
     }
 
@@ -308,6 +322,20 @@ mod tests {
     fn orders(received: &mut mpsc::UnboundedReceiver<Order>) -> Vec<Order> {
         let all = std::iter::from_fn(|| received.try_recv().ok());
         all.filter(|order| !matches!(order, Order::AddName(..))).collect()
+    }
+
+    #[test]
+    fn between_two_terms_the_tasks_take_no_orders() {
+        let mut tasks = ActionTasks::default();
+        let (sender, mut received) = mpsc::unbounded_channel();
+        tasks.begin(&named(None), Moment::UNIX_EPOCH, sender);
+        assert!(tasks.takes_orders());
+        tasks.keep_heartbeats_only();
+        assert!(!tasks.takes_orders());
+        tasks.resume();
+        assert!(tasks.takes_orders());
+        let sent = orders(&mut received);
+        assert!(matches!(sent[..], [Order::KeepHeartbeatsOnly, Order::Resume]));
     }
 
     #[test]

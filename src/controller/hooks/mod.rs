@@ -164,7 +164,7 @@ impl LifecycleActions {
     /// `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
     pub(super) fn keep_heartbeats_only(&self) {
         let mut tasks = self.tasks();
-        tasks.send_all(|| Order::KeepHeartbeatsOnly);
+        tasks.keep_heartbeats_only();
         let open_actions = tasks.running();
         self.shared.metrics.set_open_actions(open_actions);
         if open_actions > 0 {
@@ -251,7 +251,9 @@ impl LifecycleActions {
     }
 
     /// Gives the task of an action this name and the order, and starts the task if the action has
-    /// none. The lock is held meanwhile: a task ends only under it, and only if no order waits.
+    /// none. The lock is held meanwhile: a task ends only under it, and only if no order waits. After
+    /// [`LifecycleActions::keep_heartbeats_only`] it does nothing, and a caller that waits for the
+    /// answer to its order gets none.
     fn order(
         &self,
         action: &LifecycleAction,
@@ -261,6 +263,10 @@ impl LifecycleActions {
         order: Option<Order>,
     ) {
         let mut tasks = self.tasks();
+        // A task of the term may still run on another thread when the term ends.
+        if !tasks.takes_orders() {
+            return;
+        }
         if let Some(task) = tasks.find(action, named_by) {
             order.map(|order| task.send(order).ok());
             return;

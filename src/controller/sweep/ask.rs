@@ -60,11 +60,9 @@ impl SweepCalls {
     /// Then asks for their warm pools, one call each. Each call has a time limit.
     pub(super) async fn ask(&mut self, term: &Term, cluster: &str) -> Result<Shown, RoundFailure> {
         let (mut found, pools) = ask_groups(term, cluster).await?;
-        let (mut unknown, mut failure) = self.ask_warm_pools(term, pools, &mut found).await;
-        if failure == Some(RoundFailure::Denied) {
-            // Without the permission, the answers about the groups are all there is: no failure.
-            (unknown, failure) = (BTreeSet::new(), None);
-        }
+        let (unknown, failure) = self.ask_warm_pools(term, pools, &mut found).await;
+        // Without the permission, the answers about the groups are all there is: no failure.
+        let failure = failure.filter(|failure| *failure != RoundFailure::Denied);
         let metrics = &term.shared.metrics;
         metrics.sweep(failure.map_or(SweepResult::Answered, rounds::label));
         report_retained(term, &self.retained.round_answered(found.retained, &unknown));

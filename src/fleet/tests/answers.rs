@@ -107,6 +107,21 @@ fn a_silent_node_is_given_up_only_if_the_api_server_itself_shows_it_silent() {
 }
 
 #[test]
+fn ec2_is_asked_about_a_silent_node_only_until_its_kubelet_reports() {
+    const STOP: &str = "stop asking for the instance";
+    let (mut world, node) = silent();
+    let reports = Node { ready: Ready::True, ready_since: Some(at(100)), ..newer(&node) };
+    let effects = world.shows(&reports);
+    assert!(effects.contains(&STOP) || world.after(1).contains(&STOP));
+
+    let (mut world, node) = silent();
+    let found = Some(Arc::new(Node { ready: Ready::True, ..node.clone() }));
+    let (uid, name) = (node.uid.clone(), node.name.clone());
+    let effects = world.step(Input::SilentNodeRead { node: name, uid, found });
+    assert!(words(&effects).contains(&STOP), "the read shows that it reports");
+}
+
+#[test]
 fn a_node_that_is_silent_with_many_others_is_given_up_only_if_ec2_shows_that_its_instance_ends() {
     let (mut world, node) = draining();
     world.facts.with(|known| known.silent = 9);

@@ -197,6 +197,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::Replacement { .. }) => "ask for a replacement",
         Effect::Ask(Question::SilentNode { .. }) => "read the silent node",
         Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
+        Effect::StopAskingState(_) => "stop asking for the instance",
         Effect::Ask(Question::Node(_)) => "read the node",
         Effect::Ask(Question::DaemonSet { .. }) => "ask for the DaemonSet",
         Effect::KeepAlive { .. } => "keep alive",

@@ -45,17 +45,20 @@ fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
 #[test]
 fn an_action_of_an_instance_that_has_ended_is_accepted_with_the_end() {
     use InstanceState::{Stopped, Stopping, Terminated};
-    let after = |end, (ready, since)| {
+    let after_at = |then, end, (ready, since)| {
         let over = release_node(&take_on(&node(), &state("e1", 210, end), 211).unwrap(), 231);
         let reports = Node { ready, ready_since: Some(at(since)), ..over };
-        take_on(&reports, &hook("e2", 300, "drain", "t1"), 301).unwrap()
+        take_on(&reports, &hook("e2", then, "drain", "t1"), then + 1).unwrap()
     };
+    let after = |end, ready| after_at(300, end, ready);
     let end = Some(Kind::StateChange);
     let (silent, hook) = ((Ready::Unknown, 250), Some(Kind::TerminateHook));
     assert_eq!(kinds(&after(Terminated, silent)), [end, hook]);
     assert_eq!(kinds(&after(Terminated, (Ready::True, 280))), [end, hook]);
     assert_eq!(kinds(&after(Stopped, silent)), [end, hook]);
     assert_eq!(kinds(&after(Stopped, (Ready::True, 0))), [end, hook], "it is not silent for long");
+    let later = after_at(400, Stopped, (Ready::True, 0));
+    assert_eq!(kinds(&later), [hook], "Kubernetes would show by then that it is silent");
     for ready in [Ready::True, Ready::False] {
         assert_eq!(kinds(&after(Stopped, (ready, 280))), [hook], "it has resumed: {ready:?}");
     }

@@ -110,6 +110,7 @@ fn a_node_is_tainted_and_then_deleted_only_once_ec2_shows_that_its_instance_is_g
 #[test]
 fn after_an_hour_the_end_of_an_instance_is_no_longer_awaited() {
     let awaited = awaited_termination(&drained(&spot("e1", 100)), BOTH).unwrap();
-    assert!(!awaited.is_given_up(at(200 + 3_599)));
-    assert!(awaited.is_given_up(at(200 + 3_600)));
+    assert!(!awaited.is_given_up(at(200 + 3_599), true));
+    assert!(awaited.is_given_up(at(200 + 3_600), true));
+    assert!(!awaited.is_given_up(at(200 + 3_600), false), "a new leader asks once");
 }

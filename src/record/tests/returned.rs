@@ -118,3 +118,17 @@ fn a_launch_that_the_sweep_finds_restores_only_what_a_warm_pool_did_before_it() 
         assert_eq!(answer, expected, "{case}");
     }
 }
+
+#[test]
+fn an_instance_ends_again_only_if_its_group_shows_it_waiting_in_a_terminate_hook() {
+    let rows = [
+        (Some("Terminating:Wait"), true),
+        (Some("Warmed:Pending:Wait"), true),
+        (Some("InService"), false),
+        (Some("Pending:Wait"), false),
+        (None, false),
+    ];
+    for (state, waits) in rows {
+        assert_eq!(waits_to_end_again(state), waits, "{state:?}");
+    }
+}

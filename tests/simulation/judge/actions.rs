@@ -354,11 +354,13 @@ impl Judge<'_> {
     /// nor what it puts there while the completion is under way, fails, or waits for AWS to
     /// describe the hooks of the group.
     fn was_empty(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
-        let delay = Duration::from_secs(self.evidence.terms.complete_delay);
-        let earlier: &[u64] = if delay.is_zero() { &[0] } else { &[0, 1, 2, 5] };
+        let delays = self.complete_delays(&action.instance, at);
         let is_empty = |from: Moment| {
-            earlier.iter().any(|more| {
-                self.story.left(node, from - delay - Duration::from_secs(*more)).is_empty()
+            delays.iter().any(|delay| {
+                let earlier: &[u64] = if delay.is_zero() { &[0] } else { &[0, 1, 2, 5] };
+                earlier.iter().any(|more| {
+                    self.story.left(node, from - *delay - Duration::from_secs(*more)).is_empty()
+                })
             })
         };
         is_empty(at)
@@ -436,13 +438,15 @@ impl Judge<'_> {
     /// and that `--complete-delay` was over since.
     fn emptied(&self, node: &str, by: &str, at: Moment) -> impl Iterator<Item = Moment> {
         let since = self.leaders.leads_since(by, at);
-        let delay = Duration::from_secs(self.evidence.terms.complete_delay);
+        let instance = self.instance_of(node);
+        let delays =
+            instance.map(|instance| self.complete_delays(instance, at)).unwrap_or_default();
         let of_it = self.story.pods.values().filter(move |life| life.pod.node == node);
         of_it
             .flat_map(|life| life.finished.into_iter().chain(life.gone))
             .filter(move |went| since.is_some_and(|since| *went >= since))
             .filter(move |went| self.story.left(node, *went).is_empty())
-            .map(move |went| went + delay)
+            .flat_map(move |went| delays.clone().into_iter().map(move |delay| went + delay))
     }
 
     /// The deadlines that had come and count: in a pause none does.
@@ -530,7 +534,7 @@ impl Judge<'_> {
                 _ => return,
             }
         }
-        let latest = empty + Duration::from_secs(self.evidence.terms.complete_delay) + ROOM;
+        let latest = empty + self.longest_delay(&action.instance, at) + ROOM;
         // What was broken while pods still left the node, and is felt no longer, excuses nothing.
         let needs =
             &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];

@@ -186,7 +186,8 @@ impl<'a> Judge<'a> {
     /// for.
     fn came_in_the_delay(&self, life: &Life, known: Moment) -> bool {
         let (node, terms) = (life.pod.node.as_str(), &self.evidence.terms);
-        let delay = Duration::from_secs(terms.complete_delay);
+        let instance = self.instance_of(node).map(String::as_str).unwrap_or_default();
+        let delay = self.longest_delay(instance, known);
         let least = terms.shortest("--min-drain-time", Duration::from_secs(5));
         let of_node = self.story.pods.values().filter(|other| other.pod.node == node);
         let mut went = of_node.flat_map(|other| other.finished.into_iter().chain(other.gone));

@@ -97,11 +97,11 @@ impl Judge<'_> {
     }
 
     fn has_newer(&self, node: &str, at: Moment, holds: fn(&Notice, &Notice) -> bool) -> bool {
-        let Some(instance) = self.instance_of(node) else { return false };
+        let Some(instance) = self.instance_or_claimed(node, at) else { return false };
         let recorded = self.story.recorded(instance, at + REPORTED);
         let notices = &self.story.notices;
         let drained = notices.iter().filter(|n| {
-            n.event.instance == *instance && recorded.iter().any(|r| r.event == n.event.id)
+            n.event.instance == instance && recorded.iter().any(|r| r.event == n.event.id)
         });
         drained.into_iter().any(|first| {
             let mut newer = notices.iter().filter(|n| is_newer(n, first));

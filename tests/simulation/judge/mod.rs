@@ -32,6 +32,7 @@ mod restored;
 mod returned;
 mod scheduled;
 pub mod sent;
+mod settings;
 mod sick;
 pub mod story;
 mod swept;

@@ -253,7 +253,11 @@ impl Judge<'_> {
         let deadlines = self.deadlines_for(at, by, &pod.node, &instance);
         let left =
             |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
-        let fits = |d: &Deadline| grace.abs_diff(left(d).min(own).max(1)) <= 2;
+        // Its own, or the shorter one that the hook or the Node sets.
+        let longest = self.longest_graces(&instance, at);
+        let owns: Vec<u64> = longest.into_iter().map(|longest| own.min(longest)).collect();
+        let fits =
+            |d: &Deadline| owns.iter().any(|own| grace.abs_diff(left(d).min(*own).max(1)) <= 2);
         // A successor cannot know which heartbeats of the one before were accepted: it reckons as
         // if the last one that was due had been.
         let heartbeats = Scope::of_leader(&[HEARTBEATS]).about(&instance, &pod.node);
@@ -266,7 +270,7 @@ impl Judge<'_> {
         }
         // An eviction that no deadline forces, and a deadline that was over at the take-up, leave a
         // pod its own.
-        if !deadlines.iter().any(fits) && (forced || grace != own) {
+        if !deadlines.iter().any(fits) && (forced || !owns.contains(&grace)) {
             self.broken(
                 at,
                 format!("{} got a grace of {grace} s, its own is {own} s: {deadlines:?}", pod.name),
@@ -423,18 +427,14 @@ impl Judge<'_> {
     }
 
     fn forced(&mut self, at: Moment, by: &str, pod: &PodRef) {
-        // From which share of its time on a pod may be deleted: `--force-after`.
-        let share = match self.evidence.terms.flag(by, "--force-after") {
-            Some("never") => {
-                self.broken(
-                    at,
-                    format!("{} was deleted, which --force-after=never forbids", pod.name),
-                );
-                return;
-            }
-            Some("deadline") => 1.0,
-            share => share.map_or(0.5, |share| share.parse().unwrap()),
-        };
+        let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
+        let shares = self.force_shares(by, &instance, at);
+        let share = shares.into_iter().fold(f64::INFINITY, f64::min);
+        if share.is_infinite() {
+            let why = "which --force-after or a setting forbids";
+            self.broken(at, format!("{} was deleted, {why}", pod.name));
+            return;
+        }
         // A StatefulSet gives a name to one pod after the other: what counts is what came after
         // this one was bound.
         let bound = self.story.pods.get(&pod.uid).map_or(self.evidence.begun, |life| life.bound);
@@ -444,7 +444,6 @@ impl Judge<'_> {
         let asked =
             self.evidence.requests.iter().filter(about).any(|r| r.at <= at && r.at >= bound);
         let own = Duration::from_secs(self.grace_of(pod));
-        let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.deadlines_for(at, by, &pod.node, &instance);
         let from = |d: &Deadline| {
             let polite = d.accepted

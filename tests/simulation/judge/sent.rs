@@ -388,16 +388,25 @@ fn event(
     }
 }
 
-/// The durations that NotificationMetadata sets for Sundown.
+/// What NotificationMetadata sets for Sundown. Text that is meant for it and cannot be read is one
+/// setting without a name.
 fn settings(metadata: &str) -> BTreeMap<String, String> {
-    let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
-    let given = metadata["sundown"].as_object().into_iter().flatten();
+    let Ok(read) = serde_json::from_str::<Value>(metadata) else {
+        let is_meant = metadata.starts_with('{') && metadata.contains("sundown");
+        return is_meant.then(|| (String::new(), metadata.to_owned())).into_iter().collect();
+    };
+    let given = read["sundown"].as_object().into_iter().flatten();
     given.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// A duration that a setting gives; `None` where it is none.
 pub fn setting(settings: &BTreeMap<String, String>, key: &str) -> Option<Duration> {
-    settings.get(key)?.parse::<SignedDuration>().ok()?.try_into().ok()
+    duration(settings.get(key)?)
+}
+
+/// The duration that a text gives; `None` where it gives none.
+pub fn duration(text: &str) -> Option<Duration> {
+    text.parse::<SignedDuration>().ok()?.try_into().ok()
 }
 
 fn text(object: &Map<String, Value>, key: &str) -> Option<String> {

@@ -289,7 +289,7 @@ impl<'a> Story<'a> {
 
     /// What the last record of this instance holds, on each Node that it has had; and what the one
     /// before held, if that was just now.
-    fn told_last(&self, instance: &str, now: Moment) -> Vec<Rc<RecordedInterruption>> {
+    pub(super) fn told_last(&self, instance: &str, now: Moment) -> Vec<Rc<RecordedInterruption>> {
         const KNOWN: Duration = Duration::from_secs(2);
         let mut all: Vec<Rc<RecordedInterruption>> = Vec::new();
         for pages in self.pages.values() {
@@ -326,7 +326,8 @@ impl<'a> Story<'a> {
         let default = terms.longest("--drain-timeout", Duration::MAX);
         let most = terms.longest("--max-drain-timeout", default);
         let own = self.own_settings(instance, of, "drain-timeout", now);
-        own.into_iter().find(|own| *own <= most).unwrap_or(flag)
+        let least = Duration::from_secs(30);
+        own.into_iter().find(|own| least <= *own && *own <= most).unwrap_or(flag)
     }
 
     /// A duration that the Node of an instance sets, and that of the hook of this interruption.

@@ -62,6 +62,24 @@ async fn a_completion_that_is_not_allowed_is_asked_for_slowly_until_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_action_whose_calls_are_never_allowed_counts_as_over_after_its_global_timeout() {
+    let stage = Stage::new(437);
+    let instance = stage.group(1, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    for call in [COMPLETE, "autoscaling:RecordLifecycleActionHeartbeat"] {
+        stage.world.aws.fault(FaultRule::new(call, AwsFault::AccessDenied, How::Always));
+    }
+    stage.world.aws.terminate(&instance, true);
+    stage.until(60, "it is accepted", || sundown.metric("open_actions") == 1.0).await;
+    // A hundred heartbeat timeouts.
+    stage.pass(5_900).await;
+    assert_eq!(sundown.metric("open_actions"), 1.0);
+    stage.until(200, "it is over", || sundown.metric("open_actions") == 0.0).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_completion_whose_credentials_have_expired_is_sent_again_like_any_that_failed() {
     assert_eq!(drained_under(436, AwsFault::ExpiredToken, 6, "failed").await, 7);
 }

@@ -28,6 +28,12 @@ pub fn build(stage: &Stage, plan: &Plan) {
     }
     let nodes: Vec<String> = stage.world.nodes().into_values().collect();
     let instances: Vec<String> = stage.world.nodes().into_keys().collect();
+    for (pick, key, value) in &plan.settings {
+        let key = format!("sundown.dev/{key}");
+        stage.world.kube.edit("nodes", "", &nodes[pick % nodes.len()], |node| {
+            node["metadata"]["annotations"][&key] = json!(value);
+        });
+    }
     for (i, pick) in plan.claimed_twice.iter().enumerate() {
         // EC2 knows the name of the other Node.
         let instance = &instances[pick % instances.len()];
@@ -59,6 +65,7 @@ fn add_group(stage: &Stage, group: &Group) {
     let notify = group.native.then(|| stage.world.queue().to_owned());
     let hook = |(name, timeout): &(String, u64)| HookSpec {
         default_result: HookResult::Continue,
+        metadata: group.metadata.map(str::to_owned),
         notify_queue: notify.clone(),
         ..HookSpec::terminating(name).heartbeat_timeout(seconds(*timeout))
     };

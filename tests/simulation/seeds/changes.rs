@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sundown::{
     domain::Moment,
-    sim::aws::{HealthNotice, State},
+    sim::aws::{HealthNotice, PlannedEvent, State},
 };
 
 use super::{
@@ -36,6 +36,46 @@ impl Play<'_> {
                 self.after(after, Todo::Announce(moved));
             }
         }
+    }
+
+    pub(super) fn schedule_in_ec2(
+        &mut self,
+        pick: usize,
+        starts: u64,
+        canceled: Option<u64>,
+        code: &str,
+    ) {
+        let start = self.now() + Duration::from_secs(starts);
+        let mut chosen = None;
+        self.with_instance(pick, |id| chosen = Some(id.to_owned()));
+        let Some(instance) = chosen else { return };
+        self.changes += 1;
+        let event = PlannedEvent {
+            id: format!("instance-event-{:017x}", self.changes),
+            code: code.to_owned(),
+            description: "scheduled by the simulation".to_owned(),
+            not_before: start,
+            not_after: None,
+        };
+        self.stage.world.aws.schedule(&instance, event.clone());
+        let ended = |how: &str| PlannedEvent {
+            description: format!("[{how}] {}", event.description),
+            ..event.clone()
+        };
+        if let Some(after) = canceled {
+            self.after(after, Todo::ShowInEc2(instance, ended("Canceled")));
+            return;
+        }
+        match code {
+            "instance-retirement" | "instance-stop" => {
+                self.then(start, Todo::Stop(instance.clone()));
+            }
+            "instance-reboot" | "system-reboot" => {
+                self.then(start, Todo::Reboot(instance.clone()));
+            }
+            _ => {}
+        }
+        self.then(start + Duration::from_mins(1), Todo::ShowInEc2(instance, ended("Completed")));
     }
 
     /// What happens to the instances when the change begins.

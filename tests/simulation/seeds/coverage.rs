@@ -138,6 +138,7 @@ fn names(act: &Act) -> Vec<String> {
         | Act::RootVolume { .. }
         | Act::IntoPool { .. }
         | Act::MadeUp { .. }
+        | Act::ChangeInEc2 { .. }
         | Act::EndInEc2 { .. } => Vec::new(),
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]

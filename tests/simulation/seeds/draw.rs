@@ -10,7 +10,7 @@ use sundown::sim::{
 use super::{
     eighth, eleventh, fifth, fourth, ninth,
     plan::{Act, Budget, CloudController, Group, Load, LoadKind, Loose, Plan},
-    second, seventh, sixth, tenth, third, twelfth,
+    second, seventh, sixth, tenth, third, thirteenth, twelfth,
 };
 use crate::judge::Belongs;
 
@@ -91,6 +91,7 @@ impl Plan {
             clocks: Vec::new(),
             aws_clock: 0,
             claimed_twice: Vec::new(),
+            settings: Vec::new(),
             on_nodes: false,
             kill: None,
             take_over: false,
@@ -129,6 +130,9 @@ impl Plan {
         if seed >= twelfth::FIRST {
             twelfth::draw(&mut plan);
         }
+        if seed >= thirteenth::FIRST {
+            thirteenth::draw(&mut plan);
+        }
         plan
     }
 }
@@ -161,6 +165,7 @@ fn groups(d: &mut Dice) -> Vec<Group> {
             retains: false,
             label: None,
             tag: None,
+            metadata: None,
         });
     }
     for (name, belongs) in [
@@ -183,6 +188,7 @@ fn groups(d: &mut Dice) -> Vec<Group> {
                 retains: false,
                 label: None,
                 tag: None,
+                metadata: None,
             });
         }
     }

@@ -115,6 +115,7 @@ fn group(name: &str, spot: bool, hooks: &[(&str, u64)]) -> Group {
         retains: false,
         label: None,
         tag: None,
+        metadata: None,
     }
 }
 
@@ -150,6 +151,7 @@ fn plan(groups: Vec<Group>, acts: Vec<(u64, Act)>) -> Plan {
         clocks: Vec::new(),
         aws_clock: 0,
         claimed_twice: Vec::new(),
+        settings: Vec::new(),
         on_nodes: false,
         kill: None,
         take_over: false,

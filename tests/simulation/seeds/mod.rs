@@ -31,6 +31,7 @@ mod seventh;
 mod sixth;
 mod tenth;
 mod third;
+mod thirteenth;
 mod twelfth;
 #[cfg(test)]
 mod usual;

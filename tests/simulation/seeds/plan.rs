@@ -37,6 +37,9 @@ pub struct Plan {
     pub aws_clock: i64,
     /// Nodes (counted over all of ours) whose instance another Node claims, too.
     pub claimed_twice: Vec<usize>,
+    /// Annotations of Nodes that exist from the start: the Node (counted over all of ours), the key
+    /// without its domain, and the value.
+    pub settings: Vec<(usize, &'static str, &'static str)>,
     /// Replica n runs on node n, and knows it (`--node-name`).
     pub on_nodes: bool,
     /// In milliseconds after the start.
@@ -87,6 +90,8 @@ pub struct Group {
     pub label: Option<(&'static str, &'static str)>,
     /// The key of a tag of the group and its instances.
     pub tag: Option<&'static str>,
+    /// NotificationMetadata of its terminate hooks.
+    pub metadata: Option<&'static str>,
 }
 
 /// A workload and its budget.
@@ -319,6 +324,14 @@ pub enum Act {
         pick: usize,
         starts: u64,
         end: ChangeEnd,
+        code: &'static str,
+    },
+    /// EC2 schedules a change of an instance after so many seconds, with this code, and no message
+    /// tells of it. Perhaps EC2 cancels it after so many seconds.
+    ChangeInEc2 {
+        pick: usize,
+        starts: u64,
+        canceled: Option<u64>,
         code: &'static str,
     },
     /// Somebody sends an event about a lifecycle action that Auto Scaling never began, of an

@@ -12,7 +12,8 @@ use sundown::domain::Moment;
 use sundown::sim::{
     Passage, Tripwire, WorldSettings,
     aws::{
-        Call, Check, FaultRule, HealthNotice, How, InstanceChange, QueueSettings, SpotAction, State,
+        Call, Check, FaultRule, HealthNotice, How, InstanceChange, PlannedEvent, QueueSettings,
+        SpotAction, State,
     },
     kube::{Match, Request, Rule, RuleId},
 };
@@ -48,6 +49,8 @@ pub(super) enum Todo {
     Announce(HealthNotice),
     Stop(String),
     Reboot(String),
+    /// EC2 shows a scheduled event of the instance, or a newer state of it.
+    ShowInEc2(String, PlannedEvent),
     EndKeepCordoned(String),
     /// It boots from its new root volume, once its hooks have ended.
     NewRoot(String),
@@ -244,6 +247,9 @@ impl Play<'_> {
             Act::Change { starts, end, .. } => {
                 Duration::from_secs(starts + end.moved_by()) + Duration::from_mins(2)
             }
+            Act::ChangeInEc2 { starts, .. } => {
+                Duration::from_secs(*starts) + Duration::from_mins(2)
+            }
             // It leaves once its drain is over. The sweep finds that within minutes.
             Act::IntoPool { seconds, .. } => Duration::from_secs(seconds + 900),
             Act::RootVolume { .. } => Duration::from_mins(15),
@@ -356,6 +362,7 @@ impl Play<'_> {
         self.evidence.calls = world.aws.calls();
         self.evidence.service_changes = world.aws.service_changes();
         self.evidence.check_changes = world.aws.check_changes();
+        self.evidence.scheduled = world.aws.scheduled();
         let quiet =
             |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
         let idle = self.evidence.requests[before.0..].iter().filter(|r| !quiet(r)).count();
@@ -399,6 +406,7 @@ impl Play<'_> {
             Todo::Announce(notice) => self.stage.world.aws.health(&notice),
             Todo::Stop(instance) => self.stage.world.aws.stop(&instance),
             Todo::Reboot(instance) => self.reboot(&instance),
+            Todo::ShowInEc2(instance, event) => self.stage.world.aws.schedule(&instance, event),
             Todo::EndKeepCordoned(node) => {
                 self.annotate("nodes", "", &node, KEEP_CORDONED, None);
             }
@@ -431,6 +439,9 @@ impl Play<'_> {
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
             Act::Block { picks } => self.end_block(picks),
             Act::Change { pick, starts, end, code } => self.announce(*pick, *starts, *end, code),
+            Act::ChangeInEc2 { pick, starts, canceled, code } => {
+                self.schedule_in_ec2(*pick, *starts, *canceled, code);
+            }
             Act::MadeUp { pick } => self.make_up(*pick),
             Act::RootVolume { pick } => self.replace_root_volume(*pick),
             Act::IntoPool { pick, seconds, with_event } => {

@@ -14,7 +14,7 @@ use super::{
     plan::Plan,
     play_seed, replay,
     runner::{Orders, play_all},
-    second, third, twelfth,
+    second, third, thirteenth,
 };
 
 /// How many seeds every run plays, from 1 on, unless `SUNDOWN_SEEDS` says otherwise.
@@ -24,7 +24,7 @@ const SECOND: Range<u64> = second::FIRST + 1..second::FIRST + 61;
 /// And these: with what the third stream draws.
 const THIRD: Range<u64> = third::FIRST + 1..third::FIRST + 41;
 /// And these: with what all streams draw.
-const ALL: Range<u64> = twelfth::FIRST + 1..twelfth::FIRST + 41;
+const ALL: Range<u64> = thirteenth::FIRST + 1..thirteenth::FIRST + 41;
 
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;

@@ -26,7 +26,7 @@ impl AfterDrain {
         now: Moment,
     ) -> Self {
         match awaited {
-            Some(awaited) if awaited.is_given_up(now) => Self::GivenUp,
+            Some(awaited) if awaited.is_given_up(now, true) => Self::GivenUp,
             Some(_) => Self::Awaited,
             None if has_our_marks => Self::Stays,
             None => Self::Serves,

@@ -22,7 +22,7 @@ async fn a_force_that_a_flag_forbids_or_puts_off_is_seen() {
     const EARLY: &str = "was deleted too early";
     // The pod has 30 s, and 110 s after the notice it must be gone: it was deleted after 80 s.
     let evidence = reclaimed().await;
-    breaks(&under(&evidence, "--force-after=never"), "which --force-after=never forbids");
+    breaks(&under(&evidence, "--force-after=never"), "which --force-after or a setting forbids");
     breaks(&under(&evidence, "--force-after=deadline"), EARLY);
     breaks(&under(&evidence, "--force-after=0.9"), EARLY);
     breaks(&under(&evidence, "--spot-deadline-margin=0s"), EARLY);
