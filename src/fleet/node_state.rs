@@ -311,11 +311,13 @@ impl Fleet {
         let has_own_timeout =
             state.interruptions.iter().any(|facts| facts.settings.drain_timeout.is_some())
                 || state.node_settings.0.drain_timeout.is_some();
-        let (interruptions, instance_has_ended, is_resumed_at_due, actions) = (
+        // The end of this drain has closed some of them. Without a token, nothing else shows that.
+        let mut actions = self.lookup.open_actions(&state.record, &instance);
+        actions.retain(|action| !state.closed_actions.contains(action));
+        let (interruptions, instance_has_ended, is_resumed_at_due) = (
             state.interruptions.clone(),
             state.instance_has_ended(),
             state.paused_by.is_paused() || has_own_timeout,
-            self.lookup.open_actions(&state.record, &instance),
         );
         if actions.iter().any(|action| !actions_before.contains(action)) {
             state.verification.ask_anew();

@@ -427,6 +427,7 @@ impl Stage {
             retaining: self.world.aws.retaining_groups(),
             groups,
             heartbeat_timeouts,
+            metadata: BTreeMap::new(),
             drain_timeout,
             complete_delay: 0,
             graces: Vec::new(),

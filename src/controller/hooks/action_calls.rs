@@ -61,6 +61,11 @@ impl ActionCalls {
         &self.names
     }
 
+    /// The action, if its calls carry its token.
+    pub(super) fn named_by_token(&self) -> Option<&LifecycleAction> {
+        Some(&self.action).filter(|action| action.token.is_some())
+    }
+
     /// Only a record names the action: no message did.
     pub(super) fn is_named_by_record_only(&self) -> bool {
         self.named_by == NamedBy::Record

@@ -455,10 +455,10 @@ impl ActionTask {
         let mut ended = self.actions.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
         let event = self.schedule.event();
-        let seen = match self.schedule.end() {
-            Some(HeartbeatEnd::Completed) => EndSeen::Completed,
-            _ if self.schedule.counts().accepted > 0 => EndSeen::WasOpen,
-            _ => EndSeen::NeverOpen,
+        let seen = match (self.schedule.end(), self.schedule.last_accepted()) {
+            (Some(HeartbeatEnd::Completed), _) => EndSeen::Completed,
+            (_, Some(last_accepted)) => EndSeen::WasOpen { last_accepted },
+            (_, None) => EndSeen::NeverOpen,
         };
         self.calls.names().iter().for_each(|name| ended.insert(name, event, now, seen));
         self.shared().heartbeat_answers.ended(self.calls.names(), self.now());
@@ -522,6 +522,11 @@ impl ActionTask {
             awaited.next = now.plus(VERIFY_AGAIN);
         }
         let Some(proof) = proof else { return };
+        if proof == Proof::Open
+            && let Some(name) = self.calls.named_by_token()
+        {
+            self.actions.tasks().proved(name, now);
+        }
         if was_unproved && proof == Proof::Open {
             // The accepted heartbeat proves the action. A completion that was forbidden is tried
             // again now, not 5 min after the last try.
@@ -538,6 +543,14 @@ impl ActionTask {
             return false;
         }
         if !self.completion.is_ordered() {
+            return true;
+        }
+        // A call without a token would complete the other action, whose drain may go on.
+        let is_replaced = self.calls.is_named_by_record_only()
+            && self.actions.tasks().is_replaced(self.calls.names(), self.schedule.event());
+        if is_replaced {
+            self.schedule.gone(self.now());
+            confirmation::report_replaced(self.calls.key());
             return true;
         }
         // The wait for this try, or for the pacer, may have been longer than AWS's answer is good

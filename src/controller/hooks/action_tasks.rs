@@ -31,6 +31,8 @@ struct Entry {
     /// This term has used the name. `false`: an earlier term of this process did, and the task only
     /// sends heartbeats until a record or a message names the action again.
     is_named_in_term: bool,
+    /// When AWS last accepted a heartbeat that carried the token of this name, in this term.
+    proved_at: Option<Moment>,
 }
 
 impl ActionTasks {
@@ -57,6 +59,7 @@ impl ActionTasks {
             has_token,
             is_learned: false,
             is_named_in_term: true,
+            proved_at: None,
             ..found.clone()
         });
         Some(found.orders)
@@ -97,7 +100,9 @@ impl ActionTasks {
     /// A new term begins. The tasks go on, but no action counts as named until the term names it.
     pub(super) fn resume(&mut self) {
         self.only_heartbeats = false;
-        self.names.values_mut().for_each(|entry| entry.is_named_in_term = false);
+        for entry in self.names.values_mut() {
+            (entry.is_named_in_term, entry.proved_at) = (false, None);
+        }
         self.send_all(|| Order::Resume);
     }
 
@@ -114,6 +119,26 @@ impl ActionTasks {
         }
     }
 
+    /// AWS accepted a heartbeat that carried the token of this action.
+    pub(super) fn proved(&mut self, action: &LifecycleAction, now: Moment) {
+        if let Some(entry) = self.names.get_mut(action) {
+            entry.proved_at = Some(now);
+        }
+    }
+
+    /// Whether the action with these names, whose event is of that time, is over: since then AWS has
+    /// shown another action of its hook and instance open, and it keeps one open at a time. `false`
+    /// if a name has no token, because it may be that of the other action.
+    pub(super) fn is_replaced(&self, names: &[LifecycleAction], event: Moment) -> bool {
+        let Some(first) = names.first() else { return false };
+        names.iter().all(|name| name.token.is_some())
+            && self.of_key(&first.key).any(|(name, entry)| {
+                entry.proved_at.is_some_and(|at| at >= event)
+                    && !entry.orders.is_closed()
+                    && !names.contains(name)
+            })
+    }
+
     /// Whether an action has exactly this name and its task runs.
     pub(super) fn has_task(&self, action: &LifecycleAction) -> bool {
         self.names.get(action).is_some_and(|entry| !entry.orders.is_closed())
@@ -128,7 +153,14 @@ impl ActionTasks {
     ) {
         self.running += 1;
         let has_token = action.token.is_some();
-        let entry = Entry { orders, event, has_token, is_learned: false, is_named_in_term: true };
+        let entry = Entry {
+            orders,
+            event,
+            has_token,
+            is_learned: false,
+            is_named_in_term: true,
+            proved_at: None,
+        };
         self.names.insert(action.clone(), entry);
     }
 
@@ -218,7 +250,10 @@ pub(super) enum EndSeen {
     /// It accepted our completion.
     Completed,
     /// It accepted a heartbeat, and answered later that the action is not open.
-    WasOpen,
+    WasOpen {
+        /// When the last accepted heartbeat was sent.
+        last_accepted: Moment,
+    },
     /// It only answered that no such action is open. An action may open later, or the answer was
     /// wrong.
     NeverOpen,
@@ -279,7 +314,16 @@ impl EndedActions {
         }
         if self.last.len() < Self::MOST || self.last.contains_key(&action.key) {
             let event = action.token.is_none().then_some(event);
-            let last = LastEnded { at: now, event, is_completed: seen == EndSeen::Completed };
+            // AWS keeps one action of a hook and an instance open at a time: one that was open before
+            // our completion and is over after it is the completed one, under another name.
+            let is_same = |last: &&LastEnded| {
+                last.is_completed
+                    && matches!(seen, EndSeen::WasOpen { last_accepted } if last_accepted <= last.at)
+            };
+            let last = match self.last.get(&action.key).filter(is_same) {
+                Some(last) => LastEnded { event: event.or(last.event), ..*last },
+                None => LastEnded { at: now, event, is_completed: seen == EndSeen::Completed },
+            };
             self.last.insert(action.key.clone(), last);
         }
     }
@@ -393,7 +437,7 @@ mod tests {
                 (EndSeen::Completed, Some(90), 150, true),
                 // A round did not show it after the end: it is another wait.
                 (EndSeen::Completed, Some(101), 160, false),
-                (EndSeen::WasOpen, None, 100, false),
+                (EndSeen::WasOpen { last_accepted: at(0) }, None, 100, false),
                 // Nothing was open when AWS was asked. Its action may have opened since.
                 (EndSeen::NeverOpen, None, 100, false),
             ] {
@@ -404,6 +448,42 @@ mod tests {
                 assert!(!covers(&other));
             }
         }
+    }
+
+    #[test]
+    fn an_action_that_was_open_before_our_completion_and_is_over_after_it_is_the_completed_one() {
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        for (last_accepted, is_covered) in [(80, true), (100, true), (101, false)] {
+            let mut ended = EndedActions::default();
+            ended.insert(&named(Some("token")), at(40), at(100), EndSeen::Completed);
+            let seen = EndSeen::WasOpen { last_accepted: at(last_accepted) };
+            ended.insert(&named(Some("other")), at(30), at(110), seen);
+            let covers = ended.covers_wait(&named(None).key, Some(at(90)), at(120));
+            assert_eq!(covers, is_covered, "{last_accepted}");
+        }
+    }
+
+    #[test]
+    fn an_action_is_over_once_aws_has_shown_another_one_of_its_hook_open() {
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        let (old, new) = (named(Some("old")), named(Some("new")));
+        let mut tasks = ActionTasks::default();
+        let (sender, _old) = mpsc::unbounded_channel();
+        tasks.begin(&old, at(0), sender);
+        let (sender, received) = mpsc::unbounded_channel();
+        tasks.begin(&new, at(50), sender);
+        let is_over = |tasks: &ActionTasks| tasks.is_replaced(std::slice::from_ref(&old), at(0));
+        assert!(!is_over(&tasks), "AWS has not shown it");
+        tasks.proved(&new, at(60));
+        assert!(is_over(&tasks));
+        assert!(!tasks.is_replaced(&[old.clone()], at(61)), "its event is later");
+        assert!(!tasks.is_replaced(&[named(None)], at(0)), "it may be the other one");
+        assert!(!tasks.is_replaced(&[new.clone()], at(0)), "it is the one that is open");
+        tasks.resume();
+        assert!(!is_over(&tasks), "an earlier term has seen that");
+        tasks.proved(&new, at(70));
+        drop(received);
+        assert!(!is_over(&tasks), "its task has ended");
     }
 
     #[test]
@@ -430,9 +510,11 @@ mod tests {
     fn a_probe_that_was_only_refused_says_nothing_about_the_event() {
         let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
         let (found, event) = (named(None), named(Some("token")));
-        for (seen, is_over) in
-            [(EndSeen::Completed, true), (EndSeen::WasOpen, true), (EndSeen::NeverOpen, false)]
-        {
+        for (seen, is_over) in [
+            (EndSeen::Completed, true),
+            (EndSeen::WasOpen { last_accepted: at(0) }, true),
+            (EndSeen::NeverOpen, false),
+        ] {
             let mut ended = EndedActions::default();
             ended.insert(&found, at(40), at(100), seen);
             assert_eq!(ended.covers_event(&event, at(20)), is_over, "{seen:?}");

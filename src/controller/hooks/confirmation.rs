@@ -86,6 +86,15 @@ pub(super) fn report_over(key: &HookKey) {
     );
 }
 
+/// Logs that AWS has shown another action of the hook open.
+pub(super) fn report_replaced(key: &HookKey) {
+    info!(
+        instance = %key.instance, group = %key.group, hook = %key.hook,
+        "The lifecycle action in the node's record is over: AWS keeps a later action of the same \
+         hook open. Sundown completes that one when its drain has ended."
+    );
+}
+
 /// Logs that a hook turned out to be another party's after its interruption was accepted.
 pub(in crate::controller) fn report_of_others(
     group: &GroupName,

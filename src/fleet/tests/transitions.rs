@@ -472,3 +472,16 @@ fn a_node_that_a_person_keeps_cordoned_is_put_back_once_the_annotation_is_gone()
     assert_eq!(world.shows(&held), none, "kept again before that was written");
     assert_eq!(world.shows(&free), ["put back"]);
 }
+
+#[test]
+fn an_action_that_is_completed_gets_no_heartbeats_when_an_interruption_joins() {
+    let (mut world, node) = draining();
+    world.pods(&node, drain::Input::Listed(Vec::new()));
+    assert_eq!(world.after(5), ENDED);
+    let action = hook("e1", 0, "drain", "t1").lifecycle_action(&id(INSTANCE)).unwrap();
+    let (name, uid) = (node.name.clone(), node.uid.clone());
+    world.step(Input::ActionsClosed { node: name, uid, actions: vec![action] });
+    let joined = take_on(&node, &hook("e2", 6, "other", "t2"), 6).unwrap();
+    let kept = world.accepts(&joined).into_iter().filter(|word| *word == "keep alive").count();
+    assert_eq!(kept, 1, "only the other action is open");
+}

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use sundown::{
     domain::Moment,
-    sim::aws::{ActionReport, Call, HookResult, Outcome, State, Transition, Verdict},
+    sim::{
+        aws::{ActionReport, Call, HookResult, Outcome, State, Transition, Verdict},
+        kube::{Entry, Fact},
+    },
 };
 
 use super::{
@@ -17,7 +20,7 @@ use super::{
     in_time::WELL_AGAIN,
     is_us,
     leaders::{Gap, Why},
-    nodes::is_claimed_twice,
+    nodes::{TAINT, is_claimed_twice, open_record, record},
     promises::Promise,
     sent::Kind,
     story::{Deadline, Life, Page, is_open},
@@ -301,6 +304,19 @@ impl Judge<'_> {
             || self.story.record_deleted_twice(node, at)
             || self.is_unreachable(&action.instance, node, at)
             || self.is_passed_over(node, at)
+            || self.is_restored_by_hand(node, at)
+    }
+
+    /// Somebody else left the Node with neither an open record nor our taint, and Sundown has begun
+    /// no drain of it since: the Node shows that its drain is over.
+    fn is_restored_by_hand(&self, node: &str, at: Moment) -> bool {
+        let writes = self.writes.iter().filter(|write| write.at <= at);
+        let of_it = writes.filter_map(|write| Some((write.by, write.both()?)));
+        of_it.filter(|(_, (_, new))| new.name == node).fold(false, |is_over, (by, (old, new))| {
+            let has_taint = new.taints.iter().any(|(key, ..)| key == TAINT);
+            let is_end = open_record(old).is_some() && record(new).is_none() && !has_taint;
+            (is_over && open_record(new).is_none()) || (is_end && !is_us(by))
+        })
     }
 
     /// Its drain lasted as long as `--min-drain-time` says, so that what was just scheduled was
@@ -526,9 +542,11 @@ impl Judge<'_> {
             l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod)
         };
         for life in self.story.pods.values().filter(was_there) {
-            // One that had finished before is left alone; one that finishes on its way out holds
-            // its volumes until its object is gone.
-            match life.gone.or(life.finished.filter(|f| *f <= begun)) {
+            // One that had finished before is left alone, unless it was asked to go before that. One
+            // that finishes on its way out holds its volumes until its object is gone.
+            let had_finished = life.finished.filter(|finished| *finished <= begun);
+            let over = had_finished.map(|finished| self.held_until(life, finished));
+            match life.gone.or(over) {
                 Some(went) if went <= at => empty = empty.max(went),
                 // It was given up at a deadline, or stuck behind a finalizer.
                 _ => return,
@@ -545,6 +563,22 @@ impl Judge<'_> {
         if !excused && at > latest {
             self.broken(at, format!("{name} was completed late: {node} was empty at {empty}"));
         }
+    }
+
+    /// Until when a drain waits for a pod that finished at this moment. If it was asked to go before
+    /// that, a drain waits for its object until a minute after its grace period.
+    fn held_until(&self, life: &Life, finished: Moment) -> Moment {
+        const STUCK: Duration = Duration::from_secs(60);
+        let due = |e: &Entry| match &e.fact {
+            Fact::Evicted { pod, grace, .. } | Fact::Deleted { pod, grace, .. }
+                if pod.uid == life.pod.uid && e.at <= finished =>
+            {
+                Some(e.at + Duration::from_secs(*grace))
+            }
+            _ => None,
+        };
+        let due = self.evidence.entries.iter().filter_map(due).max();
+        due.map_or(finished, |due| due + STUCK)
     }
 
     /// Somebody did something to the node, or paused it, or it was not there all the time.

@@ -24,11 +24,13 @@ mod writers;
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sundown::domain::Moment;
 use sundown::sim::{
     Disturbance,
-    aws::{ActionEnd, Deletion, Delivery, HookResult, SentMessage, SpotAction, Verdict},
+    aws::{
+        ActionEnd, ActionReport, Deletion, Delivery, HookResult, SentMessage, SpotAction, Verdict,
+    },
     kube::{BudgetSpec, Entry, Fact, PodRef, PodShape, PodSpec, Request},
 };
 
@@ -378,6 +380,31 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
     evidence.actions[0].late_calls.push(end.at + Duration::from_secs(30));
     breaks(&judge_any(&evidence, &[]), "after its end");
     assert_eq!(judge_any(&evidence, &[Rule::LateCalls]), Vec::<String>::new());
+    // Another event had named an action of this hook that never began, or one that did.
+    let named_too = |token: &str, calls: u64| {
+        let mut evidence = evidence.clone();
+        let real = evidence.actions[0].token.clone();
+        let sent = evidence.messages.iter().find(|m| m.body.contains(&real)).unwrap().clone();
+        let mut body: Value = serde_json::from_str(&sent.body).unwrap();
+        body["id"] = json!("another-event");
+        body["detail"]["LifecycleActionToken"] = json!(token);
+        send(&mut evidence, &body.to_string(), sent.sent, sent.sent);
+        edit_records(&mut evidence, |record| {
+            let mut entry = record["interruptions"][0].clone();
+            entry["event"] = json!("another-event");
+            entry["token"] = json!(token);
+            record["interruptions"].as_array_mut().unwrap().push(entry);
+        });
+        evidence.actions[0].late_calls = (0..calls).map(|n| end.at + s(30 + n)).collect();
+        if token == "of-another-action" {
+            let other = ActionReport { token: token.to_owned(), ..evidence.actions[0].clone() };
+            evidence.actions.push(ActionReport { late_calls: Vec::new(), ..other });
+        }
+        judge_any(&evidence, &[])
+    };
+    keeps(&named_too("made-up", 1), "after its end", "one call finds out that it never began");
+    breaks(&named_too("made-up", 2), "after its end");
+    breaks(&named_too("of-another-action", 1), "after its end");
     let mut lost = evidence.clone();
     let completion =
         lost.calls.iter_mut().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap();

@@ -22,7 +22,8 @@ impl Judge<'_> {
     /// - if somebody else ended the action (AWS or another client): each later delivery of its
     ///   message, and at least one call,
     /// - an earlier action of the hook that somebody else ended: the record still names it,
-    /// - an entry of this hook that a person wrote into the record,
+    /// - an entry of this hook that a person wrote into the record, or that an event brought which
+    ///   names an action that Auto Scaling never began,
     /// - a check by the sweep, if the leader cannot know that the action is over.
     pub(super) fn late_calls(&mut self) {
         let evidence = self.evidence;
@@ -48,8 +49,13 @@ impl Judge<'_> {
             let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
             // What a person wrote into the record with another token is an action of its own, and
             // one call finds out that it is not open.
+            let never_began = |recorded: &RecordedInterruption| {
+                recorded.token.as_ref().is_some_and(|token| {
+                    evidence.actions.iter().all(|action| action.token != *token)
+                })
+            };
             let is_of_this_hook = |recorded: &&Rc<RecordedInterruption>| {
-                recorded.is_made_up
+                (recorded.is_made_up || never_began(recorded))
                     && recorded
                         .hook
                         .as_ref()

@@ -133,6 +133,8 @@ pub struct Terms {
     pub groups: BTreeMap<String, Belongs>,
     /// The heartbeat timeout of each hook, by its group and its name.
     pub heartbeat_timeouts: BTreeMap<(String, String), Duration>,
+    /// The NotificationMetadata of each hook that has any, by its group and its name.
+    pub metadata: BTreeMap<(String, String), String>,
     /// The groups that retain instances whose terminate hook is abandoned.
     pub retaining: BTreeSet<String>,
     /// `--drain-timeout` in seconds.

@@ -131,7 +131,9 @@ impl Judge<'_> {
     pub(super) fn was_announced(&self, node: &str, at: Moment) -> bool {
         let Some(instance) = self.instance_or_claimed(node, at) else { return false };
         let mut notices = self.story.notices.iter();
+        let mut in_ec2 = self.evidence.scheduled.iter();
         notices.any(|n| n.event.change.is_some() && n.event.instance == instance && n.sent <= at)
+            || in_ec2.any(|(since, of, _)| of == instance && *since <= at)
     }
 
     /// No interruption that a record of this Node's instance ever held is of a kind that is drained.

@@ -227,6 +227,14 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         known.was_forgotten = old.unschedulable && (known.was_forgotten || known.is_forgotten);
         (known.meddled, known.restore, known.is_forgotten) = (false, None, false);
     }
+    // A boot had ended the drain that the order was for. The record of the new boot begins another
+    // drain, and its accept removes the order.
+    let boot = |node: &NodeState| record(node).map(|record| record["boot"].clone());
+    let removes_order =
+        old.annotations.contains_key(RELEASE) && !new.annotations.contains_key(RELEASE);
+    if removes_order && open_record(new).is_some() && boot(old) != boot(new) {
+        known.restore = None;
+    }
     known.only_cordoned |= !old.unschedulable && new.unschedulable && open_record(new).is_none();
     let uncordons = old.unschedulable && !new.unschedulable;
     if uncordons && known.cordoned && !known.meddled {

@@ -140,7 +140,7 @@ impl Change {
         let is = |mark: &str| event.description.starts_with(mark);
         Self {
             arn: event.id.clone(),
-            code: event.code.to_uppercase().replace('-', "_"),
+            code: event.code.clone(),
             is_closed: is("[Completed]") || is("[Canceled]"),
             is_of_ec2: true,
             updated: Some(updated),
@@ -163,8 +163,10 @@ impl Change {
         self.is_of_ec2 && Self::takes(&self.code)
     }
 
-    /// What has this code takes the instance away or reboots it.
+    /// What has this code, of AWS Health or of EC2 (`instance-retirement`), takes the instance away
+    /// or reboots it.
     pub fn takes(code: &str) -> bool {
+        let code = code.to_uppercase().replace('-', "_");
         let has = |parts: &[&str]| parts.iter().any(|part| code.contains(part));
         !has(&["NETWORK"])
             && has(&[
@@ -390,7 +392,7 @@ fn event(
 
 /// What NotificationMetadata sets for Sundown. Text that is meant for it and cannot be read is one
 /// setting without a name.
-fn settings(metadata: &str) -> BTreeMap<String, String> {
+pub fn settings(metadata: &str) -> BTreeMap<String, String> {
     let Ok(read) = serde_json::from_str::<Value>(metadata) else {
         let is_meant = metadata.starts_with('{') && metadata.contains("sundown");
         return is_meant.then(|| (String::new(), metadata.to_owned())).into_iter().collect();

@@ -15,7 +15,7 @@ use sundown::{
 
 use super::{
     Evidence, is_us,
-    sent::{Event, Kind, Notice},
+    sent::{Event, Kind, Notice, settings},
     written::{Written, interruptions},
 };
 
@@ -47,7 +47,7 @@ pub fn notices(evidence: &Evidence, notices: &[Notice]) -> Vec<Notice> {
                 || is_ending()
             {
                 let deliveries = vec![Delivery { at: first_seen.min(*at), by: by.clone() }];
-                let event = event(instance, &written);
+                let event = event(evidence, instance, &written);
                 all.push(Notice { event, sent: *at, ahead, deliveries, deleted: None });
             }
         }
@@ -94,7 +94,7 @@ fn is_seen_ending(
             || before.max_by_key(|c| c.at).is_some_and(|c| is_shown(c.state.as_str())))
 }
 
-fn event(instance: &str, written: &Written) -> Event {
+fn event(evidence: &Evidence, instance: &str, written: &Written) -> Event {
     let kind = match written.kind.as_str() {
         "root-volume" => Kind::RootVolume,
         "launch-hook" => Kind::LaunchHook,
@@ -114,6 +114,12 @@ fn event(instance: &str, written: &Written) -> Event {
         token: None,
         is_test: false,
         is_real_test: false,
-        settings: std::collections::BTreeMap::new(),
+        // The sweep reads them from the description of the hook.
+        settings: written
+            .hook
+            .as_ref()
+            .and_then(|hook| evidence.terms.metadata.get(hook))
+            .map(|metadata| settings(metadata))
+            .unwrap_or_default(),
     }
 }

@@ -335,11 +335,13 @@ impl<'a> Reader<'a> {
         let Some((_, all)) = self.patches.iter_mut().find(is_of_page) else { return page.at };
         let says = page.record.and_then(last_time);
         let off = |r: &Request| says.map(|says| (r.at + ahead).duration_since(says).abs());
-        let is_of_then = |r: &Request| r.at == page.at || r.answered == Some(page.at);
-        let effective = all
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.at <= page.at && r.status == 200 && is_of_then(r));
+        // A PATCH whose answer could not be read had its effect as it came in, if it had one.
+        let is_unread = |r: &Request| r.status == 0 && r.answered.is_none() && r.at == page.at;
+        let is_of_then = |r: &Request| {
+            let is_then = r.at == page.at || r.answered == Some(page.at);
+            (r.status == 200 && is_then) || is_unread(r)
+        };
+        let effective = all.iter().enumerate().filter(|(_, r)| r.at <= page.at && is_of_then(r));
         let answered = effective.min_by_key(|(_, r)| off(r)).map(|(found, _)| found);
         match answered.or_else(|| all.iter().rposition(|r| r.at <= page.at)) {
             Some(found) => all.remove(found).at,

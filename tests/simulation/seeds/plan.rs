@@ -458,6 +458,14 @@ impl Group {
             ((self.name.clone(), hook.clone()), Duration::from_secs(*timeout))
         })
     }
+
+    fn metadata_of_hooks(&self) -> impl Iterator<Item = ((String, String), String)> {
+        let of_hook =
+            |hook: &str, text: &str| ((self.name.clone(), hook.to_owned()), text.to_owned());
+        self.metadata
+            .into_iter()
+            .flat_map(move |text| self.hooks.iter().map(move |(hook, _)| of_hook(hook, text)))
+    }
 }
 
 impl Plan {
@@ -467,6 +475,7 @@ impl Plan {
             retaining: self.groups.iter().filter(|g| g.retains).map(|g| g.name.clone()).collect(),
             groups: self.groups.iter().map(|g| (g.name.clone(), g.belongs)).collect(),
             heartbeat_timeouts: self.groups.iter().flat_map(Group::heartbeat_timeouts).collect(),
+            metadata: self.groups.iter().flat_map(Group::metadata_of_hooks).collect(),
             drain_timeout: self.drain_timeout,
             complete_delay: self.complete_delay,
             graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),

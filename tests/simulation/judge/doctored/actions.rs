@@ -284,6 +284,18 @@ async fn a_record_that_is_deleted_once_ends_no_drain_and_the_second_deletion_doe
         "who deletes it twice wants the drain to end",
     );
     breaks(&with(2, US), "was completed before");
+    // Somebody restores the Node by hand: neither record nor taint is left.
+    let restored = |by: &str, untaints: bool| {
+        let mut evidence = evidence.clone();
+        super::nodes::then(&mut evidence, at - s(2), by, |state| {
+            state.annotations.remove("sundown.dev/record");
+            state.taints.retain(|(key, ..)| !untaints || key != "sundown.dev/interruption");
+        });
+        judge(&evidence)
+    };
+    keeps(&restored("<test>", true), "was completed before", "its drain is over");
+    breaks(&restored("<test>", false), "was completed before");
+    breaks(&restored(US, true), "was completed before");
 }
 
 #[tokio::test(start_paused = true)]
@@ -461,6 +473,7 @@ async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_join
     };
     let begun = evidence.begun;
     insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    let held = pod.clone();
     insert(&mut evidence, accepted - s(5), "<kubelet>", Fact::PodFinished(pod));
     breaks(&judge(&evidence), LATE);
     let (first, time) = (accepted - s(10), (accepted - s(10)).to_string());
@@ -494,6 +507,13 @@ async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_join
     };
     keeps(&with(true), LATE, "it finished in this drain, and holds its volumes");
     breaks(&with(false), LATE);
+    // An earlier drain had asked it to go: its object is waited for until a minute after its grace
+    // period.
+    let asked = Fact::Evicted { pod: held, grace: 30, again: false, overrun: Vec::new() };
+    insert(&mut evidence, accepted - s(6), US, asked);
+    keeps(&judge(&evidence), LATE, "a finalizer may hold it");
+    end(&mut evidence).at = accepted + s(90);
+    breaks(&judge(&evidence), LATE);
 }
 
 #[tokio::test(start_paused = true)]

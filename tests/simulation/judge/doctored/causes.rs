@@ -287,6 +287,25 @@ async fn a_record_that_names_another_instance_or_another_time_of_its_release_is_
     breaks(&released(3, "patch nodes"), OFF);
     keeps(&released(-10, "patch nodes"), OFF, "the PATCH was sent again for ten seconds");
     keeps(&released(0, ""), OFF, "nothing was changed");
+    // The answer of the release was garbled, and that of an earlier PATCH came at the same moment.
+    let unread = |seconds: i64| {
+        doctored(&evidence, |e| {
+            let is_patch = |r: &Request| r.verb == "patch" && r.resource == "nodes";
+            let last = e.requests.iter().rposition(|r| is_patch(r) && r.subresource.is_empty());
+            let release = &mut e.requests[last.unwrap()];
+            let at = release.at;
+            let earlier = Request { at: at - s(3), answered: Some(at), ..release.clone() };
+            (release.answered, release.status) = (None, 0);
+            e.requests.insert(last.unwrap(), earlier);
+            edit_records(e, |record| {
+                let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok());
+                let at = at.map(|at| at + jiff::SignedDuration::from_secs(seconds));
+                at.into_iter().for_each(|at| record["released"]["at"] = json!(at.to_string()));
+            });
+        })
+    };
+    keeps(&unread(0), OFF, "it came in when the record says");
+    breaks(&unread(3), OFF);
 }
 
 #[tokio::test(start_paused = true)]

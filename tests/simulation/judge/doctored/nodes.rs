@@ -31,7 +31,7 @@ fn with(evidence: &Evidence, change: impl Fn(&mut NodeState)) -> Vec<String> {
 }
 
 /// The last state of the only Node, with this change, written then.
-fn then(evidence: &mut Evidence, at: Moment, by: &str, change: impl Fn(&mut NodeState)) {
+pub(super) fn then(evidence: &mut Evidence, at: Moment, by: &str, change: impl Fn(&mut NodeState)) {
     let mut before = evidence.entries.iter_mut().filter(|e| e.at <= at).filter_map(state);
     let mut new = before.next_back().unwrap().clone();
     change(&mut new);
@@ -226,6 +226,20 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     };
     keeps(&joined(Some("drain")), NOT_PUT_BACK, "the action of a hook must be over first");
     breaks(&joined(None), NOT_PUT_BACK);
+    let accepted_anew = |boot: Option<&str>| {
+        let mut again = never.clone();
+        then(&mut again, evidence.ended, US, |s| {
+            s.annotations.remove("sundown.dev/release");
+            let record = s.annotations.get_mut("sundown.dev/record").unwrap();
+            let mut written: serde_json::Value = serde_json::from_str(record).unwrap();
+            boot.into_iter().for_each(|boot| written["boot"] = json!(boot));
+            *record = written.to_string();
+        });
+        judge(&again)
+    };
+    let booted = accepted_anew(Some("another"));
+    keeps(&booted, NOT_PUT_BACK, "a boot had ended the drain that the order was for");
+    breaks(&accepted_anew(None), NOT_PUT_BACK);
     let mut taken = never.clone();
     then(&mut taken, evidence.ended, US, |s| drop(s.annotations.remove("sundown.dev/record")));
     breaks(&judge(&taken), "its taint was left behind without a record");
