@@ -1,6 +1,9 @@
 //! The embedded AWS and the embedded Kubernetes as one world: what happens to an instance happens
 //! to its Node.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
@@ -11,8 +14,8 @@ use serde_json::json;
 
 use super::{
     aws::{
-        EmbeddedAws, GroupSpec, HookSpec, InstanceChange, InstanceSpec, QueueSettings, Rule,
-        Settings, State,
+        Boot, EmbeddedAws, GroupSpec, HookSpec, InstanceBoot, InstanceChange, InstanceSpec,
+        QueueSettings, Rule, Settings, State,
     },
     kube::{EmbeddedKube, NodeSpec, Options},
 };
@@ -103,10 +106,18 @@ impl World {
         aws.route(rule);
         let world = Self { aws, kube, settings: Arc::new(settings), strangers: Arc::default() };
         let (tied, mut changes, tasks) = (world.clone(), world.aws.subscribe(), spawner.clone());
+        let mut boots = world.aws.subscribe_to_boots();
         // Dropping the handle does not end the task; the world's end does.
         drop(spawner.spawn(async move {
-            while let Some(change) = changes.recv().await {
-                tied.instance_changed(&change, &tasks);
+            loop {
+                tokio::select! {
+                    biased;
+                    change = changes.recv() => match change {
+                        Some(change) => tied.instance_changed(&change, &tasks),
+                        None => return,
+                    },
+                    Some(boot) = boots.recv() => tied.instance_boots(boot, &tasks),
+                }
             }
         }));
         world
@@ -205,18 +216,21 @@ impl World {
         self.kube.add_node(&node);
     }
 
+    /// Whether the kubelet of an instance that runs is to register its Node.
+    fn may_join(&self, instance: &str) -> bool {
+        let tag = self.cluster_tag().0;
+        let is_ours = self.aws.instance(instance).is_some_and(|i| i.tags.contains_key(&tag));
+        let is_stranger =
+            self.strangers.lock().unwrap_or_else(PoisonError::into_inner).contains(instance);
+        is_ours && !is_stranger && self.node_of(instance).is_none()
+    }
+
     fn instance_changed(&self, change: &InstanceChange, tasks: &Spawner) {
         let world = self.clone();
         let id = change.id.clone();
         match change.state {
             State::Running => {
-                let ours = self
-                    .aws
-                    .instance(&id)
-                    .is_some_and(|i| i.tags.contains_key(&self.cluster_tag().0));
-                let stranger =
-                    self.strangers.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
-                if ours && !stranger && self.node_of(&id).is_none() {
+                if self.may_join(&id) {
                     drop(tasks.spawn(async move {
                         tokio::time::sleep(world.settings.join_after).await;
                         if world.aws.instance(&id).is_some_and(|i| i.state == State::Running)
@@ -236,5 +250,31 @@ impl World {
             State::Terminated | State::Stopped => world.kube.machine_gone(&id),
             State::Pending => {}
         }
+    }
+
+    /// The Node of an instance that boots again is the same one, if it still exists. One that was
+    /// deleted registers as that of a new instance does.
+    fn instance_boots(&self, boot: InstanceBoot, tasks: &Spawner) {
+        if boot.boot == Boot::NewRoot {
+            // EC2 reports no stop: the time without a kubelet is part of the replacement.
+            if let Some(node) = self.node_of(&boot.id) {
+                self.kube.reboot(&node);
+            }
+            return;
+        }
+        let world = self.clone();
+        drop(tasks.spawn(async move {
+            tokio::time::sleep(world.settings.join_after).await;
+            let runs = world.aws.instance(&boot.id).is_some_and(|i| i.state == State::Running);
+            if runs && world.may_join(&boot.id) {
+                world.join(&boot.id);
+            }
+            let node = world.node_of(&boot.id).filter(|node| world.kube.is_machine_gone(node));
+            let Some(node) = node.filter(|_| runs) else { return };
+            world.kube.machine_back(&node);
+            if boot.boot == Boot::Started {
+                world.kube.reboot(&node);
+            }
+        }));
     }
 }

@@ -147,3 +147,25 @@ pub struct InstanceChange {
     /// When the state changed.
     pub at: Moment,
 }
+
+/// The operating system of an instance starts, other than at the launch of the instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceBoot {
+    /// EC2 instance ID.
+    pub id: String,
+    /// How it starts.
+    pub boot: Boot,
+    /// When EC2 has started it.
+    pub at: Moment,
+}
+
+/// How an operating system starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Boot {
+    /// After a stop.
+    Started,
+    /// After a hibernation: everything runs on as before.
+    Resumed,
+    /// From a new root volume, without a stop.
+    NewRoot,
+}

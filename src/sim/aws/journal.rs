@@ -102,7 +102,7 @@ pub struct ServiceChange {
 pub enum ServiceEvent {
     /// It is in the warm pool of its group.
     IntoWarmPool,
-    /// It has left the warm pool, and is in service.
+    /// It has left the warm pool, and is in service or about to be: its launch hooks may run.
     OutOfWarmPool,
     /// EC2 has started it again after a stop or a hibernation.
     StartedAgain,

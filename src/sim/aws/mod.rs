@@ -15,6 +15,7 @@ mod events;
 mod faults;
 mod instance;
 mod journal;
+mod members;
 mod sqs;
 mod state;
 mod sts;
@@ -26,13 +27,13 @@ mod xml;
 use std::sync::Arc;
 
 pub use autoscaling::{
-    GroupSpec, HookResult, HookSpec, LifecycleState, Member, Template, Transition,
+    GroupSpec, HookResult, HookSpec, LifecycleState, Member, PoolState, Template, Transition,
 };
 pub use connector::AwsConnector;
 pub use ec2::{Check, CheckChange, PlannedEvent};
 pub use events::{Envelope, EventKind, HealthNotice, Rule, SpotAction, WARNING};
 pub use faults::{Disorder, Fault, FaultId, FaultRule, How};
-pub use instance::{Instance, InstanceChange, InstanceSpec, State};
+pub use instance::{Boot, Instance, InstanceBoot, InstanceChange, InstanceSpec, State};
 pub use journal::{
     ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outcome, SentMessage, ServiceChange,
     ServiceEvent, Verdict,

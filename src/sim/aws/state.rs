@@ -11,11 +11,11 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{
     Settings,
-    autoscaling::{Actions, Group},
+    autoscaling::{Actions, Group, LifecycleState},
     ec2::{CheckChange, PlannedEvent, Status},
     events::Rule,
     faults::Faults,
-    instance::{Instance, InstanceChange, State as InstanceState},
+    instance::{Boot, Instance, InstanceBoot, InstanceChange, State as InstanceState},
     journal::{Journal, SentMessage, ServiceChange},
     sqs::{Message, Queue},
 };
@@ -34,6 +34,8 @@ pub(super) enum Timer {
     Forget { instance: String },
     /// The terminate hooks of an instance begin.
     BeginHooks { instance: String },
+    /// An instance leaves a lifecycle state, if it is still in it.
+    Step { instance: String, from: LifecycleState },
     /// A group replaces an instance that was set unhealthy.
     Unhealthy { instance: String },
     /// A group notices that an instance ended which it did not terminate itself.
@@ -72,6 +74,7 @@ pub(super) struct State {
     pub(super) service_changes: Vec<ServiceChange>,
     pub(super) check_changes: Vec<CheckChange>,
     pub(super) subscribers: Vec<mpsc::UnboundedSender<InstanceChange>>,
+    pub(super) boot_subscribers: Vec<mpsc::UnboundedSender<InstanceBoot>>,
     /// How many addresses were given out.
     pub(super) addresses: u32,
     timers: BTreeMap<(Moment, u64), Timer>,
@@ -105,6 +108,7 @@ impl State {
             service_changes: Vec::new(),
             check_changes: Vec::new(),
             subscribers: Vec::new(),
+            boot_subscribers: Vec::new(),
             addresses: 0,
             timers: BTreeMap::new(),
             timers_set: 0,
@@ -164,6 +168,7 @@ impl State {
             }
             Timer::Forget { instance } => self.forget(now, instance),
             Timer::BeginHooks { instance } => self.begin_terminate_hooks(now, &instance),
+            Timer::Step { instance, from } => self.step(now, &instance, from),
             Timer::Unhealthy { instance } => self.replace_unhealthy(now, &instance),
             Timer::Notice { instance } => self.notice_end(now, &instance),
             Timer::Action { index } => self.check_action(now, index),
@@ -200,6 +205,11 @@ impl State {
             deletion_lost: None,
         });
         found.put(now, message, delay);
+    }
+
+    pub(super) fn report_boot(&mut self, now: Moment, instance: &str, boot: Boot) {
+        let boot = InstanceBoot { id: instance.to_owned(), boot, at: now };
+        self.boot_subscribers.retain(|subscriber| subscriber.send(boot.clone()).is_ok());
     }
 
     pub(super) fn uuid(&mut self) -> String {

@@ -150,6 +150,11 @@ impl EmbeddedKube {
         }
     }
 
+    /// Whether the machine of a node is gone, and has not come back.
+    pub fn is_machine_gone(&self, node: &str) -> bool {
+        self.lock().machines.get(node).is_some_and(|machine| machine.gone.is_some())
+    }
+
     /// The kubelet of a node cannot reach the API server; its pods run on.
     pub fn kubelet_lost(&self, node: &str) {
         let mut state = self.lock();

@@ -43,7 +43,7 @@ impl Action {
 /// Where the end of an action leaves its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndsIn {
-    /// In the next state of its launch or its termination.
+    /// In the state that follows the hooks of the point to which it has come.
     NextState,
     /// In the state in which it is.
     SameState,
@@ -249,7 +249,7 @@ impl State {
         if ends_in != EndsIn::NextState {
             let is_last = self.waits_aside(&group, &instance).is_none();
             match ends_in {
-                EndsIn::WarmPool if is_last => self.enter_pool(now, index),
+                EndsIn::WarmPool if is_last => self.run_in_pool(now, index),
                 EndsIn::OutOfPool if is_last => self.end_in_pool(now, index),
                 _ => {}
             }
@@ -268,7 +268,7 @@ impl State {
             }
         }
         if self.actions.moving(&group, &instance).is_empty() {
-            self.hooks_through(now, &instance, transition, abandoned);
+            self.hooks_over(now, &instance, abandoned);
         }
     }
 

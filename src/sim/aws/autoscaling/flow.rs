@@ -1,17 +1,20 @@
 //! The life of an instance in its group: launch, launch hooks, service, terminate hooks, end.
 
-use serde_json::{Map, Value, json};
+use std::time::Duration;
 
-use super::{HookSpec, LifecycleState as Stand, Transition, actions::EndsIn};
+use super::{LifecycleState as Stand, actions::EndsIn, hook_point::HookPoint};
 use crate::{
     domain::Moment,
     sim::aws::{
-        events::{Envelope, EventKind, millis_text},
+        events::EventKind,
         instance::State as InstanceState,
-        journal::{ServiceChange, ServiceEvent},
         state::{State, Timer},
     },
 };
+
+/// How long an instance stays in a state in which Auto Scaling waits for nothing. AWS documents no
+/// time. Launches and terminations pass such states at once here.
+pub(super) const STEP: Duration = Duration::from_secs(5);
 
 impl State {
     /// Terminates an instance through its group's hooks.
@@ -19,9 +22,14 @@ impl State {
         let Some(group) = self.group_of_mut(instance) else { return };
         let (name, delay) = (group.spec.name.clone(), group.spec.deregistration_delay);
         match group.state_of(instance) {
-            Some(Stand::TerminatingRetained) => self.proceed_to_end(now, instance),
-            Some(state) if state.counts() => {
-                group.set(instance, Stand::Terminating);
+            Some(Stand::TerminatingRetained) => {
+                self.proceed_to_end(now, instance, Stand::TerminatingProceed);
+            }
+            Some(state) if state.is_retained() => {
+                self.proceed_to_end(now, instance, Stand::WarmedTerminatingProceed);
+            }
+            Some(state) if state.counts() || state.is_standby() => {
+                group.come_to(instance, HookPoint::Terminate);
                 self.drop_actions(now, &name, instance);
                 if delay.is_zero() {
                     self.begin_terminate_hooks(now, instance);
@@ -36,27 +44,50 @@ impl State {
 
     pub(in crate::sim::aws) fn begin_terminate_hooks(&mut self, now: Moment, instance: &str) {
         if self.group_of(instance).and_then(|g| g.state_of(instance)) == Some(Stand::Terminating) {
-            self.begin_hooks(now, instance, Transition::Terminating);
+            self.begin_hooks(now, instance);
         }
     }
 
-    fn begin_hooks(&mut self, now: Moment, instance: &str, transition: Transition) {
+    /// Begins the hooks of the point to which an instance has come.
+    pub(super) fn begin_hooks(&mut self, now: Moment, instance: &str) {
         let Some(group) = self.group_of_mut(instance) else { return };
-        let hooks = group.hooks_for(transition);
+        let Some(point) = group.point_of(instance) else { return };
+        let hooks = group.hooks_for(point.transition());
         let name = group.spec.name.clone();
         if hooks.is_empty() {
-            self.hooks_through(now, instance, transition, false);
+            self.hooks_over(now, instance, false);
             return;
         }
-        let waiting = if transition == Transition::Launching {
-            Stand::PendingWait
-        } else {
-            Stand::TerminatingWait
-        };
-        group.set(instance, waiting);
+        group.set(instance, point.wait_state());
         for hook in hooks {
             let token = self.begin_action(now, &name, &hook, instance, EndsIn::NextState);
-            self.send_action(now, &name, &hook, instance, &token, &[]);
+            self.send_action(now, &name, &hook, instance, &token, point.event_fields());
+        }
+    }
+
+    /// Lets an instance leave its lifecycle state after this time, unless it leaves it earlier.
+    pub(super) fn step_after(&mut self, now: Moment, instance: &str, time: Duration) {
+        if let Some(from) = self.group_of(instance).and_then(|group| group.state_of(instance)) {
+            self.after(now, time, Timer::Step { instance: instance.to_owned(), from });
+        }
+    }
+
+    /// That time is over.
+    pub(in crate::sim::aws) fn step(&mut self, now: Moment, instance: &str, from: Stand) {
+        if self.group_of(instance).and_then(|group| group.state_of(instance)) != Some(from) {
+            return;
+        }
+        match from {
+            Stand::Pending
+            | Stand::ReplacingRootVolume
+            | Stand::WarmedPending
+            | Stand::WarmedTerminating => self.begin_hooks(now, instance),
+            Stand::PendingProceed => self.put_in_service(now, instance),
+            Stand::EnteringStandby => self.finish_standby(instance),
+            Stand::ReplacingRootVolumeProceed => self.boot_from_new_root(now, instance),
+            Stand::RootVolumeReplaced => self.pass_health_check(now, instance),
+            Stand::WarmedPendingProceed => self.arrive_in_pool(now, instance),
+            _ => {}
         }
     }
 
@@ -87,86 +118,67 @@ impl State {
         Some(token)
     }
 
-    /// The instance of this action is in the warm pool, and keeps running there.
-    pub(super) fn enter_pool(&mut self, now: Moment, index: usize) {
-        let Some(instance) = self.actions.instance_of(index) else { return };
-        if let Some(group) = self.group_of_mut(&instance) {
-            group.set(&instance, Stand::WarmedRunning);
-        }
-        self.service_changes.push(ServiceChange {
-            at: now,
-            instance,
-            change: ServiceEvent::IntoWarmPool,
-        });
-    }
-
-    /// The instance of this action is terminated out of the warm pool.
-    pub(super) fn end_in_pool(&mut self, now: Moment, index: usize) {
-        if let Some(instance) = self.actions.instance_of(index) {
-            self.proceed_to_end(now, &instance);
-        }
-    }
-
-    /// An instance leaves the warm pool and is in service.
-    pub(in crate::sim::aws) fn leave_pool(&mut self, now: Moment, instance: &str) {
-        if let Some(group) = self.group_of_mut(instance) {
-            group.set(instance, Stand::InService);
-        }
-        self.service_changes.push(ServiceChange {
-            at: now,
-            instance: instance.to_owned(),
-            change: ServiceEvent::OutOfWarmPool,
-        });
-    }
-
-    pub(in crate::sim::aws) fn send_out_of_pool(&mut self, now: Moment, instance: &str) {
-        let group = self.group_of(instance).map(|group| group.spec.name.clone());
-        if let Some(group) = group {
-            let ends = [("Origin", "WarmPool"), ("Destination", "AutoScalingGroup")];
-            self.send_about_member(now, EventKind::LaunchSuccessful, &group, instance, &ends);
-        }
-    }
-
-    /// Begins the terminate hooks of an instance that goes back into the warm pool.
-    pub(in crate::sim::aws) fn return_to_pool(&mut self, now: Moment, instance: &str) {
-        let Some(group) = self.group_of(instance) else { return };
-        let (name, hooks) = (group.spec.name.clone(), group.hooks_for(Transition::Terminating));
-        let ends = [("Origin", "AutoScalingGroup"), ("Destination", "WarmPool")];
-        for hook in hooks {
-            self.other_action(now, &name, &hook.name, instance, &ends);
-        }
-    }
-
-    /// All hooks of an instance have ended.
-    pub(super) fn hooks_through(
-        &mut self,
-        now: Moment,
-        instance: &str,
-        transition: Transition,
-        abandoned: bool,
-    ) {
+    /// All hooks of the point to which an instance has come have ended.
+    pub(super) fn hooks_over(&mut self, now: Moment, instance: &str, abandoned: bool) {
         let Some(group) = self.group_of_mut(instance) else { return };
+        let Some(point) = group.point_of(instance) else { return };
         let name = group.spec.name.clone();
-        match (transition, abandoned) {
-            (Transition::Launching, false) => {
-                group.set(instance, Stand::InService);
-                self.send_about_member(now, EventKind::LaunchSuccessful, &name, instance, &[]);
-            }
-            (Transition::Launching, true) => {
+        let retained = abandoned && group.spec.retain_on_abandon;
+        match point {
+            HookPoint::Launch
+            | HookPoint::LaunchFromStandby
+            | HookPoint::LaunchFromPool
+            | HookPoint::NewRootVolume
+                if abandoned =>
+            {
                 // The launch has failed: no terminate hook runs for it.
-                self.proceed_to_end(now, instance);
+                self.proceed_to_end(now, instance, Stand::TerminatingProceed);
                 self.see_to_size(now, &name);
             }
-            (Transition::Terminating, true) if group.spec.retain_on_abandon => {
-                group.set(instance, Stand::TerminatingRetained);
+            HookPoint::Launch => self.put_in_service(now, instance),
+            HookPoint::LaunchFromStandby | HookPoint::LaunchFromPool | HookPoint::NewRootVolume => {
+                group.set(instance, Stand::PendingProceed);
+                self.step_after(now, instance, STEP);
             }
-            (Transition::Terminating, _) => self.proceed_to_end(now, instance),
+            HookPoint::Terminate if retained => group.set(instance, Stand::TerminatingRetained),
+            HookPoint::Terminate => self.proceed_to_end(now, instance, Stand::TerminatingProceed),
+            // As with a termination, ABANDON only stops the remaining hooks.
+            HookPoint::ReplaceRootVolume => {
+                group.set(instance, Stand::ReplacingRootVolumeProceed);
+                let boot = group.spec.template.boot;
+                self.step_after(now, instance, boot);
+            }
+            HookPoint::ReturnToPool if retained => {
+                group.set(instance, Stand::WarmedPendingRetained);
+            }
+            HookPoint::TerminateInPool if retained => {
+                group.set(instance, Stand::WarmedTerminatingRetained);
+            }
+            HookPoint::LaunchIntoPool | HookPoint::ReturnToPool if !abandoned => {
+                self.proceed_into_pool(now, instance);
+            }
+            HookPoint::LaunchIntoPool | HookPoint::ReturnToPool | HookPoint::TerminateInPool => {
+                self.proceed_to_end(now, instance, Stand::WarmedTerminatingProceed);
+            }
         }
     }
 
-    fn proceed_to_end(&mut self, now: Moment, instance: &str) {
+    /// The launch of an instance has succeeded.
+    fn put_in_service(&mut self, now: Moment, instance: &str) {
+        let Some(group) = self.group_of_mut(instance) else { return };
+        let Some(point) = group.point_of(instance) else { return };
+        let name = group.spec.name.clone();
+        group.set(instance, Stand::InService);
+        if point != HookPoint::NewRootVolume {
+            let fields = point.event_fields();
+            self.send_about_member(now, EventKind::LaunchSuccessful, &name, instance, fields);
+        }
+    }
+
+    /// Terminates an instance without hooks; `state`: its lifecycle state until it is gone.
+    pub(super) fn proceed_to_end(&mut self, now: Moment, instance: &str, state: Stand) {
         if let Some(group) = self.group_of_mut(instance) {
-            group.set(instance, Stand::TerminatingProceed);
+            group.set(instance, state);
         }
         match self.instances.get(instance).map(|i| i.state) {
             Some(InstanceState::Terminated) => {
@@ -188,12 +200,27 @@ impl State {
         let name = group.spec.name.clone();
         let (notice_after, stand) = (group.spec.notice_after, group.state_of(instance));
         match (to, stand) {
-            (InstanceState::Running, Some(Stand::Pending)) => {
-                self.begin_hooks(now, instance, Transition::Launching);
+            (InstanceState::Running, Some(Stand::Pending | Stand::WarmedPending)) => {
+                self.report_boot_out_of_pool(now, instance);
+                self.begin_hooks(now, instance);
+            }
+            (InstanceState::Stopped, Some(Stand::WarmedPendingProceed)) => {
+                self.arrive_in_pool(now, instance);
             }
             (InstanceState::Terminated, Some(Stand::TerminatingProceed)) => {
                 group.remove(instance);
                 self.send_about_member(now, EventKind::TerminateSuccessful, &name, instance, &[]);
+            }
+            (InstanceState::Terminated, Some(Stand::WarmedTerminatingProceed)) => {
+                group.remove(instance);
+                let out_of_pool = HookPoint::TerminateInPool.event_fields();
+                let kind = EventKind::TerminateSuccessful;
+                self.send_about_member(now, kind, &name, instance, out_of_pool);
+            }
+            // In `Warmed:Running` the group keeps it: seeds of the simulation rely on that.
+            (InstanceState::Terminated, Some(stand)) if stand.leaves_pool_when_gone() => {
+                group.remove(instance);
+                self.drop_actions(now, &name, instance);
             }
             (InstanceState::ShuttingDown | InstanceState::Stopping, Some(stand))
                 if stand.counts() =>
@@ -213,98 +240,5 @@ impl State {
         if !healthy {
             self.terminate_member(now, instance);
         }
-    }
-
-    /// Sends the event of a lifecycle action to EventBridge, and to the hook's own queue if it has
-    /// one.
-    fn send_action(
-        &mut self,
-        now: Moment,
-        group: &str,
-        hook: &HookSpec,
-        instance: &str,
-        token: &str,
-        other: &[(&str, &str)],
-    ) {
-        let arn = self.groups.get(group).map(|g| g.arn.clone()).unwrap_or_default();
-        let (kind, origin, destination) = match hook.transition {
-            Transition::Launching => (EventKind::LaunchAction, "EC2", "AutoScalingGroup"),
-            Transition::Terminating => (EventKind::TerminateAction, "AutoScalingGroup", "EC2"),
-        };
-        let mut detail = Map::new();
-        let mut put = |key: &str, value: &str| drop(detail.insert(key.to_owned(), value.into()));
-        put("LifecycleActionToken", token);
-        put("AutoScalingGroupName", group);
-        put("LifecycleHookName", &hook.name);
-        put("EC2InstanceId", instance);
-        put("LifecycleTransition", hook.transition.as_str());
-        put("Origin", origin);
-        put("Destination", destination);
-        if let Some(metadata) = &hook.metadata {
-            put("NotificationMetadata", metadata);
-        }
-        for (key, value) in other {
-            put(key, value);
-        }
-        self.send(now, kind, &[&arn], &Value::Object(detail.clone()));
-        if let Some(queue) = &hook.notify_queue {
-            self.send_native(now, queue, hook.notify_envelope, detail);
-        }
-    }
-
-    fn send_native(
-        &mut self,
-        now: Moment,
-        queue: &str,
-        envelope: Envelope,
-        mut message: Map<String, Value>,
-    ) {
-        message.insert("Service".to_owned(), "AWS Auto Scaling".into());
-        message.insert("Time".to_owned(), millis_text(self.aws_time(now)).into());
-        message.insert("RequestId".to_owned(), self.uuid().into());
-        message.insert("AccountId".to_owned(), self.settings.account.clone().into());
-        self.put_in(now, queue, envelope, &Value::Object(message).to_string());
-    }
-
-    /// What PutLifecycleHook sends to a notification target.
-    pub(super) fn send_test_notification(&mut self, now: Moment, group: &str, queue: &str) {
-        let arn = self.groups.get(group).map(|g| g.arn.clone()).unwrap_or_default();
-        let mut message = Map::new();
-        message.insert("Event".to_owned(), "autoscaling:TEST_NOTIFICATION".into());
-        message.insert("AutoScalingGroupName".to_owned(), group.into());
-        message.insert("AutoScalingGroupARN".to_owned(), arn.into());
-        self.send_native(now, queue, Envelope::Plain, message);
-    }
-
-    fn send_about_member(
-        &mut self,
-        now: Moment,
-        kind: EventKind,
-        group: &str,
-        instance: &str,
-        other: &[(&str, &str)],
-    ) {
-        let arn = self.groups.get(group).map(|g| g.arn.clone()).unwrap_or_default();
-        let zone = self.instances.get(instance).map(|i| i.zone.clone()).unwrap_or_default();
-        let mut detail = json!({
-            "StatusCode": "InProgress",
-            "AutoScalingGroupName": group,
-            "ActivityId": self.uuid(),
-            "Details": { "Availability Zone": zone },
-            "RequestId": self.uuid(),
-            "StatusMessage": "",
-            "EndTime": millis_text(self.aws_time(now)),
-            "EC2InstanceId": instance,
-            "StartTime": millis_text(self.aws_time(now)),
-            "Cause": "",
-        });
-        if let Value::Object(detail) = &mut detail {
-            detail.extend(other.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())));
-        }
-        let machine = format!(
-            "arn:aws:ec2:{}:{}:instance/{instance}",
-            self.settings.region, self.settings.account
-        );
-        self.send(now, kind, &[&arn, &machine], &detail);
     }
 }

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use super::{GroupSpec, HookSpec, LifecycleState, Member, Transition};
+use super::{
+    GroupSpec, HookSpec, LifecycleState, Member, PoolState, Transition, hook_point::HookPoint,
+};
 use crate::{
     domain::Moment,
     sim::aws::{
@@ -16,10 +18,20 @@ use crate::{
 };
 
 /// Time until a group acts on an instance that was set unhealthy.
-const HEALTH_CHECK: Duration = Duration::from_secs(10);
+pub(super) const HEALTH_CHECK: Duration = Duration::from_secs(10);
 
 /// The tag that Auto Scaling puts on the instances of a group.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
+
+/// What a group knows of one of its instances.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// How many instances the group had launched before.
+    order: u64,
+    state: LifecycleState,
+    /// The point to which it has come last: its hooks run, have run, or will.
+    point: HookPoint,
+}
 
 #[derive(Debug)]
 pub(in crate::sim::aws) struct Group {
@@ -27,8 +39,8 @@ pub(in crate::sim::aws) struct Group {
     pub(in crate::sim::aws) hooks: BTreeMap<String, HookSpec>,
     pub(in crate::sim::aws) arn: String,
     pub(in crate::sim::aws) created: Moment,
-    /// By instance: launch order and lifecycle state.
-    members: BTreeMap<String, (u64, LifecycleState)>,
+    /// By instance.
+    members: BTreeMap<String, Entry>,
     launches: u64,
     /// Members that somebody has set unhealthy.
     unhealthy: BTreeSet<String>,
@@ -38,6 +50,8 @@ pub(in crate::sim::aws) struct Group {
     replacing: bool,
     /// It has a warm pool: an instance has gone into one or out of one.
     pub(in crate::sim::aws) has_warm_pool: bool,
+    /// What becomes of the instances in its warm pool.
+    pub(in crate::sim::aws) pool_state: PoolState,
 }
 
 impl Group {
@@ -53,26 +67,38 @@ impl Group {
             suspended: BTreeSet::new(),
             replacing: false,
             has_warm_pool: false,
+            pool_state: PoolState::Running,
         }
     }
 
     /// Oldest first.
     pub(in crate::sim::aws) fn members(&self) -> Vec<Member> {
         let mut members: Vec<_> = self.members.iter().collect();
-        members.sort_by_key(|(_, (order, _))| *order);
+        members.sort_by_key(|(_, entry)| entry.order);
         members
             .into_iter()
-            .map(|(instance, (_, state))| Member { instance: instance.clone(), state: *state })
+            .map(|(instance, entry)| Member { instance: instance.clone(), state: entry.state })
             .collect()
     }
 
     pub(in crate::sim::aws) fn state_of(&self, instance: &str) -> Option<LifecycleState> {
-        self.members.get(instance).map(|(_, state)| *state)
+        self.members.get(instance).map(|entry| entry.state)
     }
 
     pub(super) fn set(&mut self, instance: &str, to: LifecycleState) {
-        if let Some((_, state)) = self.members.get_mut(instance) {
-            *state = to;
+        if let Some(entry) = self.members.get_mut(instance) {
+            entry.state = to;
+        }
+    }
+
+    pub(super) fn point_of(&self, instance: &str) -> Option<HookPoint> {
+        self.members.get(instance).map(|entry| entry.point)
+    }
+
+    /// An instance comes to a point at which hooks run; they have not begun.
+    pub(super) fn come_to(&mut self, instance: &str, point: HookPoint) {
+        if let Some(entry) = self.members.get_mut(instance) {
+            (entry.state, entry.point) = (point.state_before(), point);
         }
     }
 
@@ -91,7 +117,7 @@ impl Group {
     }
 
     fn size(&self) -> usize {
-        self.members.values().filter(|(_, state)| state.counts()).count()
+        self.members.values().filter(|entry| entry.state.counts()).count()
     }
 }
 
@@ -127,7 +153,9 @@ impl State {
         let created = self.aws_time(now);
         self.groups.insert(name.clone(), Group::new(spec, arn, created));
         (0..desired)
-            .filter_map(|_| self.add_member(now, &name, LifecycleState::InService, age))
+            .filter_map(|_| {
+                self.add_member(now, &name, (HookPoint::Launch, LifecycleState::InService), age)
+            })
             .collect()
     }
 
@@ -135,7 +163,7 @@ impl State {
         &mut self,
         now: Moment,
         group: &str,
-        state: LifecycleState,
+        (point, state): (HookPoint, LifecycleState),
         age: Duration,
     ) -> Option<String> {
         let found = self.groups.get_mut(group)?;
@@ -153,14 +181,24 @@ impl State {
         };
         let spec = ec2::launched(zone, template.instance_type, template.spot, tags, at_work, age);
         let id = self.create_instance(now, spec, Some(group.to_owned()));
-        self.groups.get_mut(group)?.members.insert(id.clone(), (order, state));
+        self.groups.get_mut(group)?.members.insert(id.clone(), Entry { order, state, point });
         Some(id)
     }
 
     /// Launches one instance; its launch hooks begin when it runs.
     pub(in crate::sim::aws) fn launch(&mut self, now: Moment, group: &str) -> Option<String> {
+        self.launch_to(now, group, HookPoint::Launch)
+    }
+
+    pub(super) fn launch_to(
+        &mut self,
+        now: Moment,
+        group: &str,
+        point: HookPoint,
+    ) -> Option<String> {
         let boot = self.groups.get(group)?.spec.template.boot;
-        let id = self.add_member(now, group, LifecycleState::Pending, Duration::ZERO)?;
+        let at_first = (point, point.state_before());
+        let id = self.add_member(now, group, at_first, Duration::ZERO)?;
         self.send_state_change(now, &id, InstanceState::Pending);
         let timer = Timer::Move {
             instance: id.clone(),

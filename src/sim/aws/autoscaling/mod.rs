@@ -3,6 +3,12 @@
 mod actions;
 mod flow;
 mod groups;
+mod hook_point;
+mod lifecycle_state;
+mod notices;
+mod root_volume;
+mod standby;
+mod warm_pool;
 mod wire;
 mod xml;
 
@@ -10,6 +16,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(super) use actions::{Actions, Named};
 pub(super) use groups::Group;
+pub use lifecycle_state::LifecycleState;
+pub use warm_pool::PoolState;
 pub(super) use wire::{NAMESPACE, handle, object};
 
 use super::events::Envelope;
@@ -209,56 +217,6 @@ impl GroupSpec {
     pub fn template(mut self, template: Template) -> Self {
         self.template = template;
         self
-    }
-}
-
-/// The lifecycle state of an instance in its group (Auto Scaling API reference, `LifecycleState`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LifecycleState {
-    /// Launched; its launch hooks have not begun.
-    Pending,
-    /// Waits for its launch hooks.
-    PendingWait,
-    /// Its launch hooks have ended.
-    PendingProceed,
-    /// In service.
-    InService,
-    /// To be terminated; its hooks have not begun.
-    Terminating,
-    /// Waits for its terminate hooks.
-    TerminatingWait,
-    /// Its terminate hooks have ended.
-    TerminatingProceed,
-    /// Kept because a terminate hook was abandoned.
-    TerminatingRetained,
-    /// Gone.
-    Terminated,
-    /// Runs in the warm pool.
-    WarmedRunning,
-}
-
-impl LifecycleState {
-    /// As the API writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::PendingWait => "Pending:Wait",
-            Self::PendingProceed => "Pending:Proceed",
-            Self::InService => "InService",
-            Self::Terminating => "Terminating",
-            Self::TerminatingWait => "Terminating:Wait",
-            Self::TerminatingProceed => "Terminating:Proceed",
-            Self::TerminatingRetained => "Terminating:Retained",
-            Self::Terminated => "Terminated",
-            Self::WarmedRunning => "Warmed:Running",
-        }
-    }
-
-    /// Counts towards the desired capacity.
-    #[must_use]
-    pub const fn counts(self) -> bool {
-        matches!(self, Self::Pending | Self::PendingWait | Self::PendingProceed | Self::InService)
     }
 }
 

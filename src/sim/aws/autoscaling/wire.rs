@@ -1,5 +1,7 @@
 //! The actions of Auto Scaling, in its Query protocol.
 
+mod standby;
+
 use std::time::Duration;
 
 use super::{
@@ -68,6 +70,8 @@ pub(in crate::sim::aws) fn handle(
         }
         "TerminateInstanceInAutoScalingGroup" => terminate(state, now, form)?,
         "SetInstanceHealth" => set_health(state, now, form)?,
+        "EnterStandby" => standby::enter(state, now, form)?,
+        "ExitStandby" => standby::exit(state, now, form)?,
         "SetDesiredCapacity" => {
             let group = group_of(state, form)?.spec.name.clone();
             let desired =
@@ -230,8 +234,9 @@ fn describe_warm_pool(state: &State, form: &Form) -> Result<Content, ApiError> {
     let mut pooled = xml::MemberView::all(state, group);
     pooled.retain(xml::MemberView::is_in_warm_pool);
     let exists = group.has_warm_pool || !pooled.is_empty();
+    let pool_state = exists.then_some(group.pool_state);
     let (members, next) = page_of(pooled, form, POOL_PAGE)?;
-    Ok(Box::new(move |out| xml::warm_pool(out, exists, &members, next.as_deref())))
+    Ok(Box::new(move |out| xml::warm_pool(out, pool_state, &members, next.as_deref())))
 }
 
 fn describe_hooks(state: &State, form: &Form) -> Result<Content, ApiError> {
@@ -343,7 +348,16 @@ fn terminate(state: &mut State, now: Moment, form: &Form) -> Result<Content, Api
         })?;
     let name = group.spec.name.clone();
     state.terminate_in_group(now, &instance, lower);
-    let activity = state.uuid();
-    let start = state.aws_time(now);
-    Ok(Box::new(move |out| xml::activity(out, &activity, &name, &instance, start)))
+    let description = format!("Terminating EC2 instance: {instance}");
+    let activity = activity(state, now, &name, description);
+    Ok(Box::new(move |out| xml::activity(out, &activity)))
+}
+
+fn activity(state: &mut State, now: Moment, group: &str, description: String) -> xml::Activity {
+    xml::Activity {
+        id: state.uuid(),
+        group: group.to_owned(),
+        description,
+        start: state.aws_time(now),
+    }
 }

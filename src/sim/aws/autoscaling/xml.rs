@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HookSpec, LifecycleState, groups::Group};
+use super::{HookSpec, LifecycleState, PoolState, groups::Group};
 use crate::{
     domain::Moment,
     sim::aws::{events::millis_text, instance::State as InstanceState, state::State, xml::Xml},
@@ -20,8 +20,8 @@ pub(super) struct GroupView {
     tags: BTreeMap<String, String>,
     /// Those that are not in the warm pool.
     members: Vec<MemberView>,
-    /// How many are in the warm pool; `None`: it has none.
-    warm_pool_size: Option<usize>,
+    /// How many are in the warm pool, and what becomes of them; `None`: it has none.
+    warm_pool: Option<(usize, PoolState)>,
     retains: bool,
     suspended: BTreeSet<String>,
 }
@@ -40,7 +40,7 @@ impl GroupView {
             created: group.created,
             tags: group.spec.tags.clone(),
             members,
-            warm_pool_size: has_warm_pool.then_some(pooled.len()),
+            warm_pool: has_warm_pool.then_some((pooled.len(), group.pool_state)),
             retains: group.spec.retain_on_abandon,
             suspended: group.suspended.clone(),
         }
@@ -71,7 +71,8 @@ impl MemberView {
                 .waits_aside(&group.spec.name, instance)
                 .filter(|_| stand == LifecycleState::InService)
                 .unwrap_or(stand.as_str()),
-            healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running)
+            healthy: (matches!(found.state, InstanceState::Pending | InstanceState::Running)
+                || stand.may_be_stopped() && !found.state.is_terminal())
                 && !group.is_unhealthy(instance),
         })
     }
@@ -79,6 +80,11 @@ impl MemberView {
     pub(super) fn all(state: &State, group: &Group) -> Vec<Self> {
         let members = group.members();
         members.iter().filter_map(|m| Self::new(state, group, &m.instance)).collect()
+    }
+
+    /// It is shown in this state.
+    pub(super) fn is_in(&self, state: LifecycleState) -> bool {
+        self.state == state.as_str()
     }
 
     /// Only DescribeWarmPool and DescribeAutoScalingInstances show it.
@@ -125,8 +131,8 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
         xml.list("SuspendedProcesses", "member", &group.suspended, |xml, process| {
             xml.text("ProcessName", process);
         });
-        if let Some(size) = group.warm_pool_size {
-            xml.element("WarmPoolConfiguration", warm_pool_configuration);
+        if let Some((size, pool_state)) = group.warm_pool {
+            xml.element("WarmPoolConfiguration", |xml| warm_pool_configuration(xml, pool_state));
             xml.text("WarmPoolSize", size.to_string());
         }
         if group.retains {
@@ -146,15 +152,20 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
     next_token(xml, next);
 }
 
-fn warm_pool_configuration(xml: &mut Xml) {
+fn warm_pool_configuration(xml: &mut Xml, pool_state: PoolState) {
     xml.text("MinSize", "0");
-    xml.text("PoolState", "Running");
+    xml.text("PoolState", pool_state.as_str());
 }
 
-/// The instances of a warm pool, and whether the group has one.
-pub(super) fn warm_pool(xml: &mut Xml, exists: bool, members: &[MemberView], next: Option<&str>) {
-    if exists {
-        xml.element("WarmPoolConfiguration", warm_pool_configuration);
+/// The instances of a warm pool. `pool_state`: `None` if the group has none.
+pub(super) fn warm_pool(
+    xml: &mut Xml,
+    pool_state: Option<PoolState>,
+    members: &[MemberView],
+    next: Option<&str>,
+) {
+    if let Some(pool_state) = pool_state {
+        xml.element("WarmPoolConfiguration", |xml| warm_pool_configuration(xml, pool_state));
     }
     xml.list("Instances", "member", members, |xml, member| {
         member.write(xml, ["Unhealthy", "Healthy"]);
@@ -198,14 +209,31 @@ pub(super) fn policies(xml: &mut Xml, policies: &[(String, String)], next: Optio
     next_token(xml, next);
 }
 
-pub(super) fn activity(xml: &mut Xml, id: &str, group: &str, instance: &str, start: Moment) {
-    xml.element("Activity", |xml| {
-        xml.text("ActivityId", id);
-        xml.text("AutoScalingGroupName", group);
-        xml.text("Description", format!("Terminating EC2 instance: {instance}"));
+/// A scaling activity that has begun.
+#[derive(Debug)]
+pub(super) struct Activity {
+    pub(super) id: String,
+    pub(super) group: String,
+    pub(super) description: String,
+    pub(super) start: Moment,
+}
+
+impl Activity {
+    fn write(&self, xml: &mut Xml) {
+        xml.text("ActivityId", &self.id);
+        xml.text("AutoScalingGroupName", &self.group);
+        xml.text("Description", &self.description);
         xml.text("Cause", "An instance was taken out of service in response to a user request.");
-        xml.text("StartTime", millis_text(start));
+        xml.text("StartTime", millis_text(self.start));
         xml.text("StatusCode", "InProgress");
         xml.text("Progress", "0");
-    });
+    }
+}
+
+pub(super) fn activity(xml: &mut Xml, activity: &Activity) {
+    xml.element("Activity", |xml| activity.write(xml));
+}
+
+pub(super) fn activities(xml: &mut Xml, activities: &[Activity]) {
+    xml.list("Activities", "member", activities, |xml, activity| activity.write(xml));
 }

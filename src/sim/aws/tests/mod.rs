@@ -5,8 +5,11 @@ mod ec2;
 mod faults;
 mod groups;
 mod hooks;
+mod root_volume;
 mod sqs;
+mod standby;
 mod tcp;
+mod warm_pool;
 
 use std::time::Duration;
 
@@ -80,6 +83,25 @@ impl World {
 
     fn stand(&self, instance: &str) -> Option<LifecycleState> {
         self.aws.members("g").into_iter().find(|m| m.instance == instance).map(|m| m.state)
+    }
+
+    /// The lifecycle state of an instance as DescribeAutoScalingInstances shows it.
+    async fn shown(&self, instance: &str) -> Option<String> {
+        let asking = self.asg.describe_auto_scaling_instances().instance_ids(instance);
+        let answer = asking.send().await.unwrap();
+        answer.auto_scaling_instances().first()?.lifecycle_state().map(str::to_owned)
+    }
+
+    /// The lifecycle states in which an instance is shown, from now on for some seconds.
+    async fn states_for(&self, seconds: u64, instance: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        for _ in 0..seconds {
+            seen.extend(self.shown(instance).await);
+            sleep(1).await;
+        }
+        seen.extend(self.shown(instance).await);
+        seen.dedup();
+        seen
     }
 
     fn state(&self, instance: &str) -> Option<State> {
