@@ -40,8 +40,8 @@ pub(super) async fn run(term: Arc<Term>) {
             .buffer_unordered(MAX_CONCURRENT_LOOKS)
             .collect()
             .await;
-        for (node, look, at) in looks {
-            if sightings.note(&node, look, at) {
+        for (node, look, (asked, answered)) in looks {
+            if sightings.note(&node, look, asked, answered) {
                 put_back_in_time(&term, &node).await;
             }
         }
@@ -63,17 +63,19 @@ async fn put_back_in_time(term: &Term, node: &Arc<Node>) {
     }
 }
 
+/// Looks into a Node. The two times: when the questions began, and when they were answered.
 async fn look_in_time(
     term: Arc<Term>,
     node: Arc<Node>,
     awaited: AwaitedReturn,
-) -> (Arc<Node>, Look, Moment) {
-    let at = term.shared.clock.now();
+) -> (Arc<Node>, Look, (Moment, Moment)) {
+    let asked = term.shared.clock.now();
     let seen = look(&term, &node, &awaited).await.unwrap_or_else(|unanswered| {
         unanswered.report(&term, &node);
         Look::Unanswered
     });
-    (node, seen, at)
+    let answered = term.shared.clock.now();
+    (node, seen, (asked, answered))
 }
 
 /// Asks AWS, and reads the Lease of the Node if AWS shows that the instance is back.

@@ -185,14 +185,15 @@ impl Look {
 /// a second time, at least 15 s later, with the same record and not seen away in between.
 #[derive(Debug, Default)]
 pub struct ReturnSightings {
-    /// By UID: the text of the record, and when the first sighting began.
+    /// By UID: the text of the record, and when the first sighting ended. AWS may answer a question
+    /// long after it was asked.
     first: BTreeMap<String, (String, Moment)>,
 }
 
 impl ReturnSightings {
-    /// Takes in what questions that began at `at` have shown of a Node. Returns whether the Node
-    /// must be restored now.
-    pub fn note(&mut self, node: &Node, look: Look, at: Moment) -> bool {
+    /// Takes in what questions have shown of a Node. `asked`: when they began; `answered`: when the
+    /// last one was answered. Returns whether the Node must be restored now.
+    pub fn note(&mut self, node: &Node, look: Look, asked: Moment, answered: Moment) -> bool {
         let record = node.record().unwrap_or_default();
         let first = self.first.get(&node.uid).filter(|(seen, _)| seen == record);
         match (look, first) {
@@ -201,13 +202,13 @@ impl ReturnSightings {
                 self.first.remove(&node.uid);
                 false
             }
-            (Look::Back, Some((_, first))) if at < first.plus(LOOK_AGAIN) => false,
+            (Look::Back, Some((_, first))) if asked < first.plus(LOOK_AGAIN) => false,
             (Look::Back, Some(_)) => {
                 self.first.remove(&node.uid);
                 true
             }
             (Look::Back, None) => {
-                self.first.insert(node.uid.clone(), (record.to_owned(), at));
+                self.first.insert(node.uid.clone(), (record.to_owned(), answered));
                 false
             }
         }

@@ -177,15 +177,21 @@ fn an_instance_must_be_seen_back_twice_fifteen_seconds_apart() {
         ("never", &[(0, Away), (15, Away)], None),
     ] {
         let mut sightings = ReturnSightings::default();
-        let restored =
-            looks.iter().find(|(second, look)| sightings.note(&first, *look, at(*second)));
+        let restored = looks
+            .iter()
+            .find(|(second, look)| sightings.note(&first, *look, at(*second), at(*second)));
         assert_eq!(restored.map(|(second, _)| *second), restored_at, "{case}");
     }
     let mut sightings = ReturnSightings::default();
     let another = release_node(&take_on(&first, &to_pool_again(), 305).unwrap(), 400);
-    assert!(!sightings.note(&first, Back, at(0)));
-    assert!(!sightings.note(&another, Back, at(500)), "another drain: it begins anew");
-    assert!(sightings.note(&another, Back, at(515)));
+    assert!(!sightings.note(&first, Back, at(0), at(0)));
+    assert!(!sightings.note(&another, Back, at(500), at(500)), "another drain: it begins anew");
+    assert!(sightings.note(&another, Back, at(515), at(515)));
+    // AWS answered the first question 8 s after it was asked.
+    let mut sightings = ReturnSightings::default();
+    assert!(!sightings.note(&first, Back, at(0), at(8)));
+    assert!(!sightings.note(&first, Back, at(15), at(15)), "only 7 s after the first answer");
+    assert!(sightings.note(&first, Back, at(23), at(23)));
 }
 
 fn to_pool_again() -> Interruption {
@@ -203,7 +209,7 @@ fn the_second_look_comes_fifteen_seconds_after_the_first() {
     let mut sightings = ReturnSightings::default();
     let next = |sightings: &ReturnSightings, now| sightings.next_look(at(now), seconds(60));
     assert_eq!(next(&sightings, 0), at(60));
-    sightings.note(&node, Look::Back, at(0));
+    sightings.note(&node, Look::Back, at(0), at(0));
     assert_eq!(next(&sightings, 1), at(15));
     assert_eq!(next(&sightings, 14), at(19), "no busy loop");
     assert_eq!(next(&sightings, 100), at(105), "AWS does not answer");

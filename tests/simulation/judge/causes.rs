@@ -264,7 +264,14 @@ impl Judge<'_> {
         // A window may be up to a week before the lead.
         let has_window = !self.evidence.terms.each("--scheduled-window").is_empty();
         let window = Duration::from_secs(if has_window { 7 * 24 * 3600 } else { 0 });
-        let due = notice.ends().map(|starts| starts - lead - window - CLOCKS);
+        // A process that AWS has not answered yet reads the start by the API server's clock.
+        let came_in = seen.accepted.unwrap_or(seen.at);
+        let ahead = match self.aws_clock(&seen.by, came_in) {
+            AwsClock::Unknown { ahead, .. } => ahead,
+            AwsClock::Measured | AwsClock::Roughly(_) => SignedDuration::ZERO,
+        };
+        let starts = notice.ends().map(|starts| starts.min(starts + ahead));
+        let due = starts.map(|starts| starts - lead - window - CLOCKS);
         if !change.is_pressing() && due.is_some_and(|due| seen.at < due) {
             return Some(format!("{lead:?} before its start and more"));
         }
@@ -276,7 +283,11 @@ impl Judge<'_> {
             };
             n.event.instance == event.instance && n.event.change.as_ref().is_some_and(is_later)
         };
-        let settled = |n: &Notice| n.deleted.is_some_and(|at| at + CLOCKS < seen.at);
+        // EC2 shows no tags of a terminated instance, so nothing shows that it was ours: then its
+        // message is deleted, and nothing is written on its Node.
+        let is_noted = |at: Moment| !self.story.is_terminated(&event.instance, at);
+        let settled =
+            |n: &Notice| n.deleted.is_some_and(|at| at + CLOCKS < seen.at && is_noted(at));
         let is_over = self.story.notices.iter().filter(replaces).any(settled);
         is_over.then(|| "which was canceled or moved before".to_owned())
     }

@@ -274,6 +274,13 @@ impl<'a> Story<'a> {
         all.filter(|(since, _)| *since <= until).map(|(_, recorded)| recorded.clone()).collect()
     }
 
+    /// Whether this entry of a record names a lifecycle action that never began: a person wrote it
+    /// into the record, or made up its event.
+    pub(super) fn names_no_action(&self, recorded: &RecordedInterruption) -> bool {
+        let exists = |token: &String| self.evidence.actions.iter().any(|a| a.token == *token);
+        recorded.is_made_up || recorded.token.as_ref().is_some_and(|token| !exists(token))
+    }
+
     /// When a record of this instance first held this event.
     pub fn first_told(
         &self,

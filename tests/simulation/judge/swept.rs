@@ -2,13 +2,13 @@
 //! for one is as good as a notice if the instance truly waited in that hook: AWS accepted a heartbeat
 //! for it after its first sight.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 use sundown::{
     domain::Moment,
     sim::{
-        aws::{ActionReport, Delivery},
+        aws::{ActionReport, Delivery, InstanceChange},
         kube::{Entry, Fact},
     },
 };
@@ -85,13 +85,19 @@ fn is_seen_ending(
     written: &Written,
     first_seen: Moment,
 ) -> bool {
-    let seen = first_seen + std::time::Duration::from_secs(2);
-    let before = evidence.changes.iter().filter(|c| c.id == instance && c.at <= seen);
-    let is_shown = |state: &str| written.state.as_deref() == Some(state);
+    // The time of the question is as exact as AWS's clock can be measured: the state may have
+    // changed just before it, or just after it.
+    const CLOCKS: Duration = Duration::from_secs(2);
+    let states: Vec<_> = evidence.changes.iter().filter(|c| c.id == instance).collect();
+    let is_shown = |(i, change): (usize, &&InstanceChange)| {
+        let lasted = states.get(i + 1).is_none_or(|next| next.at + CLOCKS >= first_seen);
+        change.at <= first_seen + CLOCKS
+            && lasted
+            && written.state.as_deref() == Some(change.state.as_str())
+    };
     // Some runs do not note the states of instances.
     written.kind == "state-change"
-        && (evidence.changes.is_empty()
-            || before.max_by_key(|c| c.at).is_some_and(|c| is_shown(c.state.as_str())))
+        && (evidence.changes.is_empty() || states.iter().enumerate().any(is_shown))
 }
 
 fn event(evidence: &Evidence, instance: &str, written: &Written) -> Event {

@@ -134,9 +134,9 @@ impl Story<'_> {
         windows
     }
 
-    /// The windows of a hook that a person wrote into the record, once two thirds of them are over.
-    /// Only AWS can say that no such action is open: until it answers a heartbeat, the action may
-    /// end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
+    /// The windows of an action in the record that never began, because a person wrote it there or
+    /// made up its event, once two thirds of them are over. Only AWS can say that no such action is
+    /// open: until it answers a heartbeat, the action may end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
     /// may end with the window that the last one granted. A process that takes the drain over does
     /// not know what AWS answered its predecessor. `names`: how many actions of that hook the
     /// record names. Each has heartbeats of its own ([`last_of_each`]).
@@ -147,7 +147,8 @@ impl Story<'_> {
         instance: &str,
         now: Moment,
     ) -> Vec<(Moment, Moment)> {
-        let Some((group, hook)) = recorded.hook.as_ref().filter(|_| recorded.is_made_up) else {
+        let never_began = self.names_no_action(recorded);
+        let Some((group, hook)) = recorded.hook.as_ref().filter(|_| never_began) else {
             return Vec::new();
         };
         let timeouts = &self.evidence.terms.heartbeat_timeouts;

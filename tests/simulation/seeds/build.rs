@@ -81,7 +81,11 @@ fn add_group(stage: &Stage, group: &Group) {
         hooks.into_iter().for_each(|h| stage.world.aws.put_hook(&group.name, h));
         return;
     }
-    for instance in stage.world.add_group(spec, &hooks) {
+    let instances = stage.world.add_group(spec, &hooks);
+    if let Some(state) = group.pool {
+        stage.world.aws.put_warm_pool_in(&group.name, state);
+    }
+    for instance in instances {
         let node = stage.world.node_of(&instance).unwrap();
         stage.world.kube.edit("nodes", "", &node, |n| match group.belongs {
             Belongs::Karpenter => {

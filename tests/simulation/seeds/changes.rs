@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use sundown::{
     domain::Moment,
     sim::aws::{HealthNotice, PlannedEvent, State},
@@ -21,7 +22,7 @@ impl Play<'_> {
         let Some(instance) = chosen else { return };
         self.changes += 1;
         let event = format!("{code}_{}", self.changes);
-        let retirement = HealthNotice::retirement([instance], start);
+        let retirement = HealthNotice::retirement([instance], self.by_aws_clock(start));
         let notice = HealthNotice { event, code: code.to_owned(), ..retirement };
         self.stage.world.aws.health(&notice);
         match end {
@@ -31,8 +32,9 @@ impl Play<'_> {
                 self.after(after, Todo::Announce(closed));
             }
             ChangeEnd::Moved { after, by } => {
-                let moved = HealthNotice { start: start + Duration::from_secs(by), ..notice };
-                self.stop_then(moved.start, &moved);
+                let later = start + Duration::from_secs(by);
+                let moved = HealthNotice { start: self.by_aws_clock(later), ..notice };
+                self.stop_then(later, &moved);
                 self.after(after, Todo::Announce(moved));
             }
         }
@@ -54,7 +56,7 @@ impl Play<'_> {
             id: format!("instance-event-{:017x}", self.changes),
             code: code.to_owned(),
             description: "scheduled by the simulation".to_owned(),
-            not_before: start,
+            not_before: self.by_aws_clock(start),
             not_after: None,
         };
         self.stage.world.aws.schedule(&instance, event.clone());
@@ -76,6 +78,11 @@ impl Play<'_> {
             _ => {}
         }
         self.then(start + Duration::from_mins(1), Todo::ShowInEc2(instance, ended("Completed")));
+    }
+
+    /// The same moment by AWS's clock, as AWS writes it.
+    fn by_aws_clock(&self, at: Moment) -> Moment {
+        at + SignedDuration::from_secs(self.plan.aws_clock)
     }
 
     /// What happens to the instances when the change begins.

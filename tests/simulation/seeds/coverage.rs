@@ -137,6 +137,9 @@ fn names(act: &Act) -> Vec<String> {
         | Act::FailCheck { .. }
         | Act::RootVolume { .. }
         | Act::IntoPool { .. }
+        | Act::NewRootVolume { .. }
+        | Act::Standby { .. }
+        | Act::WarmPool { .. }
         | Act::MadeUp { .. }
         | Act::ChangeInEc2 { .. }
         | Act::EndInEc2 { .. } => Vec::new(),

@@ -166,6 +166,7 @@ fn groups(d: &mut Dice) -> Vec<Group> {
             label: None,
             tag: None,
             metadata: None,
+            pool: None,
         });
     }
     for (name, belongs) in [
@@ -189,6 +190,7 @@ fn groups(d: &mut Dice) -> Vec<Group> {
                 label: None,
                 tag: None,
                 metadata: None,
+                pool: None,
             });
         }
     }

@@ -116,6 +116,7 @@ fn group(name: &str, spot: bool, hooks: &[(&str, u64)]) -> Group {
         label: None,
         tag: None,
         metadata: None,
+        pool: None,
     }
 }
 

@@ -74,7 +74,7 @@ impl Play<'_> {
                 }
             }
             Act::Reboot { pick } => {
-                if let Some(node) = self.busy_node(*pick) {
+                if let Some(node) = self.busy_node(*pick).filter(|node| !self.has_ended(node)) {
                     self.hand(&node, "rebooted");
                     kube.reboot(&node);
                 }
@@ -195,6 +195,13 @@ impl Play<'_> {
         }
         self.evidence.blocks = blocks;
         aws.block_ends(&block);
+    }
+
+    /// The instance of this Node is known and does not run: its machine cannot boot.
+    fn has_ended(&self, node: &str) -> bool {
+        let (nodes, aws) = (self.stage.world.nodes(), &self.stage.world.aws);
+        let mut instances = nodes.iter().filter(|(_, name)| *name == node).map(|(id, _)| id);
+        instances.any(|id| aws.instance(id).is_some_and(|found| found.state != State::Running))
     }
 
     /// A node of ours; one that is drained, if there is any.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sundown::sim::{
     Side,
-    aws::Fault as AwsFault,
+    aws::{Fault as AwsFault, PoolState},
     kube::{Away, Fault as KubeFault, Match},
 };
 
@@ -92,6 +92,8 @@ pub struct Group {
     pub tag: Option<&'static str>,
     /// NotificationMetadata of its terminate hooks.
     pub metadata: Option<&'static str>,
+    /// It has a warm pool from the start, which keeps its instances like this.
+    pub pool: Option<PoolState>,
 }
 
 /// A workload and its budget.
@@ -361,6 +363,26 @@ pub enum Act {
         pick: usize,
         seconds: u64,
         with_event: bool,
+    },
+    /// Auto Scaling replaces the root volume of an instance, through all states: its hooks, the
+    /// boot, and its launch hooks. Or the replacement fails after so many seconds.
+    NewRootVolume {
+        pick: usize,
+        fails: Option<u64>,
+    },
+    /// An instance goes into standby for so long. The group launches another one, or does not.
+    Standby {
+        pick: usize,
+        lower_desired: bool,
+        seconds: u64,
+    },
+    /// An instance goes into the warm pool of its group: a new one, or one in service. After so many
+    /// seconds it leaves the pool again, or ends there.
+    WarmPool {
+        pick: usize,
+        is_new: bool,
+        seconds: u64,
+        ends_there: bool,
     },
     /// A status check of an instance fails for so long.
     FailCheck {

@@ -54,6 +54,12 @@ pub(super) enum Todo {
     EndKeepCordoned(String),
     /// It boots from its new root volume, once its hooks have ended.
     NewRoot(String),
+    FailRootVolume(String),
+    ExitStandby(String),
+    EndInPool {
+        instance: String,
+        leaves: bool,
+    },
     LeavePool {
         instance: String,
         with_event: bool,
@@ -252,7 +258,9 @@ impl Play<'_> {
             }
             // It leaves once its drain is over. The sweep finds that within minutes.
             Act::IntoPool { seconds, .. } => Duration::from_secs(seconds + 900),
-            Act::RootVolume { .. } => Duration::from_mins(15),
+            Act::RootVolume { .. } | Act::NewRootVolume { .. } => Duration::from_mins(15),
+            Act::Standby { seconds, .. } => Duration::from_secs(seconds + 300),
+            Act::WarmPool { seconds, .. } => Duration::from_secs(seconds + 1200),
             Act::KeepCordoned { seconds, .. } => Duration::from_secs(seconds + 300),
             // It is drained after three minutes, and put back after five.
             Act::FailCheck { seconds, .. } => {
@@ -411,6 +419,9 @@ impl Play<'_> {
                 self.annotate("nodes", "", &node, KEEP_CORDONED, None);
             }
             Todo::NewRoot(instance) => self.boot_from_new_root(instance),
+            Todo::FailRootVolume(instance) => self.stage.world.aws.fail_root_volume(&instance),
+            Todo::ExitStandby(instance) => drop(self.stage.world.aws.exit_standby(&instance)),
+            Todo::EndInPool { instance, leaves } => self.end_in_pool(instance, leaves),
             Todo::LeavePool { instance, with_event } => self.leave_pool(instance, with_event),
             Todo::KubeletBack(node) => {
                 self.hand(&node, "back");
@@ -444,6 +455,13 @@ impl Play<'_> {
             }
             Act::MadeUp { pick } => self.make_up(*pick),
             Act::RootVolume { pick } => self.replace_root_volume(*pick),
+            Act::NewRootVolume { pick, fails } => self.new_root_volume(*pick, *fails),
+            Act::Standby { pick, lower_desired, seconds } => {
+                self.stand_by(*pick, *lower_desired, *seconds);
+            }
+            Act::WarmPool { pick, is_new, seconds, ends_there } => {
+                self.use_warm_pool(*pick, *is_new, *seconds, *ends_there);
+            }
             Act::IntoPool { pick, seconds, with_event } => {
                 self.return_to_pool(*pick, *seconds, *with_event);
             }

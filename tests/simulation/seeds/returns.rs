@@ -90,6 +90,62 @@ impl Play<'_> {
         world.aws.send_event(world.queue(), &body.to_string());
     }
 
+    pub(super) fn new_root_volume(&mut self, pick: usize, fails: Option<u64>) {
+        let Some((_, instance)) = self.in_service(pick) else { return };
+        self.stage.world.aws.replace_root_volume(&instance);
+        if let Some(after) = fails {
+            self.after(after, Todo::FailRootVolume(instance));
+        }
+    }
+
+    pub(super) fn stand_by(&mut self, pick: usize, lower_desired: bool, seconds: u64) {
+        let Some((_, instance)) = self.in_service(pick) else { return };
+        if self.stage.world.aws.enter_standby(&instance, lower_desired) {
+            self.after(seconds, Todo::ExitStandby(instance));
+        }
+    }
+
+    /// Into the warm pool that a group has from the start.
+    pub(super) fn use_warm_pool(
+        &mut self,
+        pick: usize,
+        is_new: bool,
+        seconds: u64,
+        ends_there: bool,
+    ) {
+        let aws = self.stage.world.aws.clone();
+        let pools: Vec<_> = self.plan.groups.iter().filter(|group| group.pool.is_some()).collect();
+        let Some(group) = pools.get(pick % pools.len().max(1)) else { return };
+        let instance = if is_new {
+            aws.launch_into_warm_pool(&group.name)
+        } else {
+            let members = aws.members(&group.name);
+            let serving =
+                members.into_iter().filter(|member| member.state == LifecycleState::InService);
+            let ids: Vec<_> = serving
+                .map(|member| member.instance)
+                .filter(|instance| !self.has_open_action(instance))
+                .collect();
+            let id = ids.get(pick % ids.len().max(1)).cloned();
+            id.inspect(|instance| aws.scale_in_to_warm_pool(instance))
+        };
+        if let Some(instance) = instance {
+            self.after(seconds, Todo::EndInPool { instance, leaves: !ends_there });
+        }
+    }
+
+    /// An instance leaves the warm pool, or ends there, as soon as its hooks are over.
+    pub(super) fn end_in_pool(&mut self, instance: String, leaves: bool) {
+        let aws = self.stage.world.aws.clone();
+        if self.has_open_action(&instance) {
+            self.after(LOOK_AGAIN, Todo::EndInPool { instance, leaves });
+        } else if leaves {
+            aws.scale_out_from_warm_pool(&instance);
+        } else {
+            aws.terminate_in_warm_pool(&instance);
+        }
+    }
+
     /// Auto Scaling returns an instance to the warm pool.
     pub(super) fn return_to_pool(&mut self, pick: usize, seconds: u64, with_event: bool) {
         let Some((_, instance)) = self.in_service(pick) else { return };

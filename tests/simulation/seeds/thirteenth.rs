@@ -1,10 +1,14 @@
 //! What a thirteenth stream of random numbers adds to a plan: settings of hooks and of Nodes, changes
-//! that only EC2 shows, other responses to sick instances, and launches that are abandoned.
+//! that only EC2 shows, other responses, launches that are abandoned, and instances that go through
+//! all lifecycle states of warm pools, standby and the replacement of a root volume.
+
+use sundown::sim::aws::PoolState;
 
 use super::{
     draw::{Dice, Stream},
     plan::{Act, Plan},
 };
+use crate::judge::Belongs;
 
 /// The first seed whose world has what the thirteenth stream draws.
 pub const FIRST: u64 = 1_806_000_000_000;
@@ -53,6 +57,10 @@ pub(super) fn draw(plan: &mut Plan) {
     scheduled_in_ec2(&mut Dice::of(plan, DICE, 2), plan);
     sick(&mut Dice::of(plan, DICE, 3), plan);
     abandoned_launches(&mut Dice::of(plan, DICE, 4), plan);
+    warm_pools(&mut Dice::of(plan, DICE, 5), plan);
+    standby(&mut Dice::of(plan, DICE, 6), plan);
+    root_volumes(&mut Dice::of(plan, DICE, 7), plan);
+    responses(&mut Dice::of(plan, DICE, 8), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
 }
 
@@ -78,8 +86,7 @@ fn scheduled_in_ec2(d: &mut Dice, plan: &mut Plan) {
         let canceled = d.chance(0.3).then(|| d.0.u64(60..starts));
         let act =
             Act::ChangeInEc2 { pick: d.0.usize(..1000), starts, canceled, code: d.one(&CODES) };
-        let last = plan.acts.last().map_or(0, |(at, _)| *at);
-        plan.acts.push((d.0.u64(..last + 20_000), act));
+        add(d, plan, act);
         plan.flags.push("--scheduled-event-interval=1m".to_owned());
         if !plan.flags.iter().any(|flag| flag.starts_with("--scheduled-lead")) {
             plan.flags.push("--scheduled-lead=2m".to_owned());
@@ -106,4 +113,56 @@ fn abandoned_launches(d: &mut Dice, plan: &mut Plan) {
     if launching.peek().is_some() && launching.all(|group| !group.replaces) && d.chance(0.5) {
         plan.flags.push("--launch-on-timeout=abandon".to_owned());
     }
+}
+
+fn warm_pools(d: &mut Dice, plan: &mut Plan) {
+    const STATES: [PoolState; 3] = [PoolState::Stopped, PoolState::Running, PoolState::Hibernated];
+    if !d.chance(0.35) {
+        return;
+    }
+    let ours = plan.groups.iter_mut().filter(|group| group.belongs == Belongs::Us && !group.spot);
+    for group in ours {
+        group.pool = Some(d.one(&STATES));
+    }
+    for _ in 0..d.0.usize(1..3) {
+        let act = Act::WarmPool {
+            pick: d.0.usize(..1000),
+            is_new: d.chance(0.5),
+            seconds: d.one(&[60, 200, 500]),
+            ends_there: d.chance(0.2),
+        };
+        add(d, plan, act);
+    }
+}
+
+fn standby(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.2) {
+        let (pick, lower_desired) = (d.0.usize(..1000), d.chance(0.5));
+        let act = Act::Standby { pick, lower_desired, seconds: d.one(&[20, 100, 300]) };
+        add(d, plan, act);
+    }
+}
+
+fn root_volumes(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.25) {
+        let fails = d.chance(0.2).then(|| d.one(&[10, 60, 200]));
+        let act = Act::NewRootVolume { pick: d.0.usize(..1000), fails };
+        add(d, plan, act);
+    }
+}
+
+/// Responses to the two kinds that the fifth stream leaves out.
+fn responses(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.15) {
+        let response = d.one(&["cordon", "prefer", "ignore"]);
+        plan.flags.push(format!("--on=scheduled-change={response}"));
+    }
+    if d.chance(0.1) {
+        plan.flags.push("--on=launch-hook=ignore".to_owned());
+    }
+}
+
+fn add(d: &mut Dice, plan: &mut Plan, act: Act) {
+    let last = plan.acts.last().map_or(0, |(at, _)| *at);
+    plan.acts.push((d.0.u64(..last + 20_000), act));
 }
