@@ -292,7 +292,10 @@ fn line(entry: &TrialEntry) -> String {
             format!("would cordon and drain {} after {after}{left}", entry.node)
         }
         Would::Mark => {
-            format!("would only mark {} after {after}; its pods would stay (--on)", entry.node)
+            format!(
+                "would only taint or cordon {} after {after}; its pods would stay (--on)",
+                entry.node
+            )
         }
         Would::Complete => {
             format!("would complete the hook after {after}: the instance has no node")
@@ -374,7 +377,7 @@ mod tests {
             "terminate-hook i-4 (drain of asg): would complete the hook after 9.0 s: the instance \
              has no node",
             "rebalance i-5: nothing: ignored",
-            "rebalance i-6: would only mark ip-6 after 2.0 s; its pods would stay (--on)",
+            "rebalance i-6: would only taint or cordon ip-6 after 2.0 s; its pods would stay (--on)",
             "other: not understood (not_json)",
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");

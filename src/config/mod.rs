@@ -106,7 +106,7 @@ pub struct OursConfig {
 pub struct DrainConfig {
     /// What Sundown does about each kind of interruption.
     pub responses: Responses,
-    /// How long a node keeps its marks for a recommendation that no interruption follows.
+    /// How long a node keeps the taint or cordon of a recommendation that no interruption follows.
     pub rebalance_ttl: Duration,
     /// When the evictions of a drain begin, by kind of interruption.
     pub evict_after: EvictAfterByKind,
@@ -132,7 +132,7 @@ pub struct DrainConfig {
     /// When nodes leave load balancers; `None`: early for spot, capacity and state
     /// changes, late for hooks.
     pub exclude: Option<Exclusion>,
-    /// The other handler whose marks Sundown also writes on nodes; `None`: only its own marks.
+    /// The other handler whose taints and labels Sundown also sets on nodes. `None`: only its own.
     pub compat: Option<Compat>,
     /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction.
     pub disruption_target: bool,

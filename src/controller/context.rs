@@ -139,7 +139,7 @@ impl Term {
         let task = Box::pin(task);
         self.shared.spawner.spawn(async move {
             // Looks at the end first: another task that ends may have woken this one, and nothing
-            // begins any more.
+            // begins after the end.
             tokio::select! {
                 biased;
                 () = end.cancelled() => {}

@@ -177,7 +177,7 @@ impl Decision {
             if self.interruption.goes_into_service()
                 && is_proved
                 && !self.is_report_only()
-                && let Some(end) = Box::pin(self.put_back_returned_node()).await
+                && let Some(end) = Box::pin(self.restore_returned_node()).await
             {
                 return end;
             }

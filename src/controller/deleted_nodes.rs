@@ -78,7 +78,7 @@ impl DeletedNodes {
     }
 
     /// Remembers a Node that lost its open record but kept our taint: a person deleted the record.
-    /// When Sundown puts a Node back, it removes both in one patch.
+    /// When Sundown restores a Node, it removes both in one patch.
     fn follow_record(&self, before: &Arc<Node>, after: &Node, now: Moment) {
         let is_lost = after.record().is_none() && after.has_our_taint() && before.uid == after.uid;
         if is_lost && before.record().is_some() {

@@ -31,7 +31,7 @@ pub(super) async fn run(term: Arc<Term>) {
     let config = term.shared.config.drain.impaired;
     term.shared.nodes.synced().await;
     let Some(interval) = term.shared.config.ours.sweep_interval else {
-        return report::never_put_back(&term);
+        return report::warn_of_nodes_never_restored(&term);
     };
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
     // Without `--on impaired` most rounds make no call, so their times need no random part.
@@ -77,7 +77,7 @@ struct ImpairedSweep {
     /// The instances that this leader has reported to Auto Scaling within an hour.
     reported: LastHour,
     /// When this leader reported an instance to Auto Scaling as unhealthy, or first saw Auto Scaling
-    /// count it so. An instance is removed when it has no Node or is put back.
+    /// count it so. An instance is removed when it has no Node or is restored.
     reported_unhealthy: BTreeMap<InstanceId, Moment>,
     /// The nodes of the sick instances that wait, as last reported.
     waiting: report::Waiting,
@@ -289,7 +289,7 @@ impl ImpairedSweep {
             let waits = match next_step(due, &view) {
                 Some(Step::Restore) => {
                     self.reported_unhealthy.remove(&instance);
-                    self.put_back(&node).await;
+                    self.restore_node(&node).await;
                     None
                 }
                 Some(Step::SetUnhealthy) => {

@@ -47,7 +47,7 @@ enum Written {
     Done,
     /// The Node no longer exists, even if the index still shows it.
     NodeGone,
-    /// The Node was to be put back, but another interruption has joined that is not disproved. Its
+    /// The Node was to be restored, but another interruption has joined that is not disproved. Its
     /// record stays open, and the drain goes on.
     Reopened,
 }
@@ -253,19 +253,19 @@ impl Release {
             }
             match on_end {
                 OnEnd::Nothing => return Written::Done,
-                OnEnd::Write { is_put_back, is_held, .. } => {
+                OnEnd::Write { is_restored, is_held, .. } => {
                     if is_held {
                         self.term.report(&self.end.drain.node.name, DrainEvent::RestoreHeld);
                     }
                     self.term.report(
                         &self.end.drain.node.name,
-                        DrainEvent::Released { outcome: self.end.outcome, is_put_back },
+                        DrainEvent::Released { outcome: self.end.outcome, is_restored },
                     );
                     return Written::Done;
                 }
-                OnEnd::PutBack { uses_held_record } => {
+                OnEnd::Restore { uses_held_record } => {
                     let held = uses_held_record.then_some(&self.end.drain.record);
-                    Box::pin(put_back_now(&self.term, last, held, &After::Removed)).await;
+                    Box::pin(restore_now(&self.term, last, held, &After::Removed)).await;
                     return Written::Done;
                 }
                 OnEnd::Reopen => {
@@ -304,9 +304,9 @@ impl Release {
     }
 }
 
-/// Puts back what Sundown changed on a Node. It retries until that is done, the Node is gone, or its
+/// Undoes what Sundown changed on a Node. Retries until that is done, the Node is gone, or its
 /// record is another one. `held`: the record to use if the Node's own cannot be read.
-pub(super) async fn put_back_now(
+pub(super) async fn restore_now(
     term: &Term,
     node: Arc<Node>,
     held: Option<&Record>,
@@ -319,10 +319,10 @@ pub(super) async fn put_back_now(
         held_now = node.keeps_cordon();
         record::restore_node(node, held, after).filter(|_| node.record() == judged.record())
     };
-    if patch_node(term, node, "put the node back", body).await == NodeWrite::Patched {
+    if patch_node(term, node, "restore the node", body).await == NodeWrite::Patched {
         term.report(
             &judged.name,
-            if held_now { DrainEvent::RestoreHeld } else { DrainEvent::PutBack },
+            if held_now { DrainEvent::RestoreHeld } else { DrainEvent::NodeRestored },
         );
     }
 }

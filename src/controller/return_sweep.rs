@@ -1,5 +1,5 @@
-//! Looks for instances that are back although no event reports it, and puts their Nodes back as
-//! they were. [`crate::record::awaited_return`] decides which answers show that.
+//! Looks for instances that are back although no event reports it, and restores their Nodes.
+//! [`crate::record::awaited_return`] decides which answers show that.
 
 use std::sync::Arc;
 
@@ -42,22 +42,22 @@ pub(super) async fn run(term: Arc<Term>) {
             .await;
         for (node, look, (asked, answered)) in looks {
             if sightings.note(&node, look, asked, answered) {
-                put_back_in_time(&term, &node).await;
+                restore_within_limit(&term, &node).await;
             }
         }
         next = sightings.next_look(clock.now(), interval);
     }
 }
 
-/// Puts the Node back. A Node whose PATCH is refused must not keep the others waiting: the next
+/// Restores the Node. A Node whose PATCH is refused must not keep the others waiting: the next
 /// looks find it again.
-async fn put_back_in_time(term: &Term, node: &Arc<Node>) {
-    match tokio::time::timeout(LOOK_TIMEOUT, returns::put_back_unreported(term, node)).await {
+async fn restore_within_limit(term: &Term, node: &Arc<Node>) {
+    match tokio::time::timeout(LOOK_TIMEOUT, returns::restore_unreported(term, node)).await {
         Ok(true) => term.shared.metrics.sweep_decided(MessageOutcome::Restored),
         Ok(false) => {}
         Err(_) => warn!(
             node = %node.name,
-            "Cannot put back the node of an instance that is back: the API server does not accept \
+            "Cannot restore the node of an instance that is back: the API server does not accept \
              the PATCH. Trying again. Find out which webhook or policy refuses it."
         ),
     }

@@ -1,4 +1,4 @@
-//! Instances that are back in service: their Nodes are put back as they were.
+//! Instances that are back in service: their Nodes are restored.
 
 use std::{fmt, sync::Arc};
 
@@ -26,29 +26,29 @@ const LOOKS: u32 = 20;
 /// What happened to a Node whose instance is back in service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReturnOutcome {
-    /// Nothing: there was nothing to put back, or a terminate action is open.
-    NotPutBack,
-    /// The Node is as it was.
-    PutBack,
+    /// Nothing: there was nothing to restore, or a terminate action is open.
+    NotRestored,
+    /// The Node has been restored.
+    Restored,
     /// Not known yet. Try again.
     Retry,
     /// Nothing: AWS did not answer whether a terminate action is open.
     Unknown,
 }
 
-/// Puts the Node back as it was if the event reports that its instance is in service again, and no
+/// Restores the Node if the event reports that its instance is in service again, and no
 /// terminate action of the instance is open. `absent_at`: see [`record::returned`].
-pub(super) async fn put_back(
+pub(super) async fn restore_reported(
     term: &Term,
     node: &Arc<Node>,
     interruption: &Interruption,
     absent_at: Option<Moment>,
 ) -> ReturnOutcome {
     // Reads from the API server: at the beginning of a term the index may not show yet what there
-    // is to put back.
+    // is to restore.
     let node = &match term.shared.nodes.fetch(&node.name).await {
         Ok(Some(fresh)) if fresh.uid == node.uid => Arc::new(fresh),
-        Ok(_) => return ReturnOutcome::NotPutBack,
+        Ok(_) => return ReturnOutcome::NotRestored,
         Err(error) => {
             debug!(
                 node = %node.name, %error,
@@ -59,7 +59,7 @@ pub(super) async fn put_back(
         }
     };
     let (open, ended) = match record::returned(node, interruption, absent_at) {
-        Returned::Nothing => return ReturnOutcome::NotPutBack,
+        Returned::Nothing => return ReturnOutcome::NotRestored,
         Returned::RestoreNode => (Some(waits_again(term, interruption).await), None),
         Returned::EndDrain { actions, events } => (is_any_open(term, &actions).await, Some(events)),
     };
@@ -69,26 +69,26 @@ pub(super) async fn put_back(
             info!(
                 node = %node.name, instance = %interruption.instance,
                 "The instance was launched into its group, and a terminate action of it is open: \
-                 its node is not put back.");
-            return ReturnOutcome::NotPutBack;
+                 its node is not restored.");
+            return ReturnOutcome::NotRestored;
         }
         Some(false) => {}
     }
     if let Some(events) = ended {
-        // The fleet ends the drain, and its release puts the Node back.
+        // The fleet ends the drain, and its release restores the Node.
         term.send(Input::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
         for _ in 0..LOOKS {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
             let now = term.shared.nodes.get(&node.name);
             let now = now.map(|node| record::returned(&node, interruption, absent_at));
             if now.is_none_or(|now| now == Returned::Nothing) {
-                return ReturnOutcome::PutBack;
+                return ReturnOutcome::Restored;
             }
         }
         return ReturnOutcome::Retry;
     }
     restore(term, Arc::clone(node)).await;
-    ReturnOutcome::PutBack
+    ReturnOutcome::Restored
 }
 
 /// Asks AWS whether the instance waits in a terminate hook again.
@@ -121,9 +121,9 @@ async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
     proofs.iter().all(Option::is_some).then_some(false)
 }
 
-/// Puts the Node back as it was after AWS has shown, without an event, that its instance is back.
+/// Restores the Node after AWS has shown, without an event, that its instance is back.
 /// `false`: the Node was changed meanwhile, or the API server did not answer.
-pub(super) async fn put_back_unreported(term: &Term, node: &Arc<Node>) -> bool {
+pub(super) async fn restore_unreported(term: &Term, node: &Arc<Node>) -> bool {
     let fresh = match term.shared.nodes.fetch(&node.name).await {
         Ok(Some(fresh)) if fresh.uid == node.uid && fresh.record() == node.record() => fresh,
         Ok(_) => return false,
@@ -144,7 +144,7 @@ async fn restore(term: &Term, node: Arc<Node>) {
         term.report(&node.name, DrainEvent::InstanceReturned);
     }
     let after = After::Released(Released::new(term.aws_now(), "returned"));
-    release::put_back_now(term, node, None, &after).await;
+    release::restore_now(term, node, None, &after).await;
 }
 
 /// The pauses between two looks at a machine that has booted: short at first.
@@ -157,13 +157,13 @@ const LOOK_TIMEOUT: std::time::Duration = seconds(20);
 /// How old an answer of AWS may be. Machines that boot at the same time share the calls.
 const MAX_ANSWER_AGE: std::time::Duration = seconds(5);
 
-/// Starts a task that puts back a Node whose record does not count. If the machine has booted since,
+/// Starts a task that restores a Node whose record does not count. If the machine has booted since,
 /// it first waits until the instance is shown to be back.
-pub(super) fn put_back_ordered(term: &Term, node: Arc<Node>) {
+pub(super) fn restore_ordered(term: &Term, node: Arc<Node>) {
     let task = term.clone();
     term.spawn(async move {
         let Some((node, after)) = Box::pin(booted(&task, node)).await else { return };
-        Box::pin(release::put_back_now(&task, node, None, &after)).await;
+        Box::pin(release::restore_now(&task, node, None, &after)).await;
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// The handler whose marks Sundown writes in addition to its own (`--compat`).
+/// The handler whose taints and labels Sundown sets in addition to its own (`--compat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Compat {
     /// aws-node-termination-handler.

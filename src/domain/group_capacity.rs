@@ -24,8 +24,8 @@ impl GroupCapacity {
         instances.into_iter().map(weight).fold(0, usize::saturating_add)
     }
 
-    /// Whether these instances are together at least what the group wants. `None`: the group counts
-    /// vCPUs or memory, so nobody can tell.
+    /// Whether these instances are together at least what the group wants. `None`: not known,
+    /// because the group counts vCPUs or memory.
     #[must_use]
     pub fn is_reached_by<'a>(&self, instances: impl IntoIterator<Item = &'a str>) -> Option<bool> {
         Some(self.sum(instances) >= self.desired?)

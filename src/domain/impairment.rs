@@ -33,7 +33,7 @@ impl Symptom {
 /// Why an instance counts as sick, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impairment {
-    /// What shows it.
+    /// The symptom that began first.
     pub symptom: Symptom,
     /// Since when, by AWS's clock.
     pub since: Moment,
@@ -72,7 +72,7 @@ pub struct LastSickness {
 pub enum ImpairedStatus {
     /// No record holds the Node.
     Free,
-    /// The record is open and only marks the Node with a taint (`prefer`): its pods stay.
+    /// The record is open and only taints the Node (`prefer`): its pods stay.
     OnlyTainted,
     /// The record is open because the instance is sick. Its other interruptions are only
     /// recommendations and canceled scheduled changes. The node is being drained.

@@ -18,9 +18,9 @@ pub struct InstanceStatus {
 /// A status check that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedCheck {
-    /// Which check.
+    /// The check that fails.
     pub check: StatusCheck,
-    /// `ImpairedSince`; `None` if EC2 does not say it.
+    /// `ImpairedSince`. `None` if EC2 does not report it.
     pub since: Option<Moment>,
 }
 
@@ -78,6 +78,6 @@ impl ScheduledEvent {
     /// EC2 marks an event that is completed or canceled at the beginning of its description.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        ["[Completed]", "[Canceled]"].iter().any(|mark| self.description.starts_with(mark))
+        ["[Completed]", "[Canceled]"].iter().any(|prefix| self.description.starts_with(prefix))
     }
 }

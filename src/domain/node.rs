@@ -114,7 +114,7 @@ impl Node {
         self.says(IGNORE)
     }
 
-    /// `sundown.dev/keep-cordoned: "true"`: it is not put back as it was before a drain.
+    /// `sundown.dev/keep-cordoned: "true"`: it is not restored after a drain.
     #[must_use]
     pub fn keeps_cordon(&self) -> bool {
         self.says(KEEP_CORDONED)

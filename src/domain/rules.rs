@@ -20,9 +20,9 @@ pub struct Limits {
     /// Spot, a capacity warning or an ending state is among the interruptions: this node's pods are
     /// evicted first when a disruption budget allows an eviction.
     pub urgent: bool,
-    /// When Sundown marked the node for `response`. `--min-drain-time` counts from then: pods that
+    /// When Sundown tainted the node for `response`. `--min-drain-time` counts from then: pods that
     /// were bound before may still arrive.
-    pub marked_at: Moment,
+    pub tainted_at: Moment,
     /// What Sundown does with the node: the strongest response to its interruptions. Without
     /// [`Response::Drain`], no pod is evicted or deleted, and the drain waits for none.
     pub response: Response,
@@ -48,7 +48,7 @@ pub enum Verification {
     /// shortened.
     Unanswered,
     /// AWS has answered that the actions are over, and not yet whether the instance stays. As
-    /// [`Self::Unanswered`], but the Node may have to be put back: the drain does not end as empty.
+    /// [`Self::Unanswered`], but the Node may have to be restored: the drain does not end as empty.
     AwaitingInstanceState,
     /// An answer is awaited: no pod is evicted, and the drain does not end as empty.
     AwaitingHeartbeat,
@@ -82,7 +82,7 @@ impl Limits {
             accepted,
             end_at: None,
             urgent,
-            marked_at: accepted,
+            tainted_at: accepted,
             response: Response::Drain,
             expires_at: None,
             verification: Verification::Verified,

@@ -193,7 +193,7 @@ impl DrainSettings {
 /// One setting in force that comes from a hook or a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingInForce {
-    /// What it sets.
+    /// The setting, such as `--drain-timeout`.
     pub setting: Setting,
     /// Its value, as it is written.
     pub value: String,

@@ -128,12 +128,12 @@ pub enum Outcome {
     NodeGone,
     /// EC2 reports the instance as stopped or terminated.
     InstanceOver,
-    /// The node was only marked: its interruptions do not ask for evictions (`--on`).
+    /// The node was only tainted or cordoned: its interruptions do not ask for evictions (`--on`).
     NotEvicted {
         /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
-    /// No interruption has followed a recommendation in time: the Node is put back.
+    /// No interruption has followed a recommendation in time: the Node is restored.
     Expired {
         /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
@@ -148,7 +148,7 @@ pub enum Outcome {
         /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
-    /// AWS has contradicted every lifecycle action of the record: the Node is put back.
+    /// AWS has contradicted every lifecycle action of the record: the Node is restored.
     Contradicted {
         /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,

@@ -28,7 +28,7 @@ impl Fleet {
         why: Doubt,
     ) {
         self.update_node(node);
-        self.mark_record_present(node);
+        self.note_record_present(node);
         match (why, instance) {
             (Doubt::InstanceNotKnown, _) | (_, None) => self.look_up_instance(node),
             (Doubt::HookMayBeOpen, Some(instance)) => {

@@ -74,7 +74,7 @@ pub enum Effect {
     /// Write a record on a Node. Retry until it is written or no longer needed.
     RestoreRecord(Arc<Node>, RecordRestoration),
     /// Undo what Sundown changed on a Node whose record does not count, and remove the record.
-    PutBack(Arc<Node>),
+    RestoreNode(Arc<Node>),
     /// Set the condition `MaintenancePlanned` of this Node. The Node shows when that is done.
     SetMaintenance(Arc<Node>, MaintenanceCondition),
     /// Accept a scheduled change whose drain begins now. Answered by
@@ -226,9 +226,9 @@ pub struct Completion {
     pub has_failed: bool,
     /// The Node does not exist: nothing is written.
     pub is_node_deleted: bool,
-    /// Why the drain ended. Decides whether the Node is put back.
+    /// Why the drain ended. Decides whether the Node is restored.
     pub end_reason: EndReason,
-    /// IDs of events that were disproved. With [`EndReason::NothingHolds`], the Node is put back
+    /// IDs of events that were disproved. With [`EndReason::NothingHolds`], the Node is restored
     /// only if the record has no others.
     pub disproved: BTreeSet<String>,
     /// Lifecycle actions that are also open in drains of other Nodes of the instance.

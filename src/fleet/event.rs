@@ -95,23 +95,23 @@ pub enum DrainEvent {
     DisprovedOne,
     /// Every interruption of the node was disproved.
     Disproved,
-    /// AWS has contradicted every lifecycle action of the record: the node is put back.
+    /// AWS has contradicted every lifecycle action of the record: the node is restored.
     Contradicted,
-    /// AWS announced no interruption after a recommendation (`--rebalance-ttl`): the node is put
-    /// back.
+    /// AWS announced no interruption after a recommendation (`--rebalance-ttl`): the node is
+    /// restored.
     RecommendationExpired,
     /// AWS canceled or moved a scheduled change.
     ChangeWithdrawn {
-        /// Which of both.
+        /// Whether AWS canceled or moved it.
         why: Withdrawal,
-        /// Nothing else holds, so the drain ends and the node is put back.
+        /// Nothing else holds, so the drain ends and the node is restored.
         nothing_holds: bool,
     },
-    /// The sick instance is healthy again: the node is put back.
+    /// The sick instance is healthy again: the node is restored.
     Recovered,
     /// The instance is in service again, without a new boot.
     InstanceReturned,
-    /// The node is to be put back, and `sundown.dev/keep-cordoned` holds that.
+    /// The node is to be restored, and `sundown.dev/keep-cordoned` holds that.
     RestoreHeld,
     /// The kubelet has been silent for a minute.
     KubeletSilent,
@@ -162,17 +162,17 @@ pub enum DrainEvent {
     ActionEnded(LifecycleAction, ActionEnd),
     /// These lifecycle actions are no longer open.
     ActionsClosed(Vec<LifecycleAction>),
-    /// An interruption joined while the node was about to be put back: its drain goes on.
+    /// An interruption joined while the node was about to be restored: its drain goes on.
     Reopened,
     /// The end of the drain is written into the record.
     Released {
         /// How the drain ended ([`Outcome::as_str`]).
         outcome: &'static str,
-        /// The same patch has put the node back.
-        is_put_back: bool,
+        /// The same patch has restored the node.
+        is_restored: bool,
     },
     /// What Sundown had changed on the Node is undone.
-    PutBack,
+    NodeRestored,
     /// The fleet has forgotten the drain: no more events of it follow, and its trace can be sent.
     Forgotten,
 }

@@ -11,7 +11,7 @@ use crate::{
 
 impl Fleet {
     /// The sick instance of this Node is healthy again, and Auto Scaling does not replace it: its
-    /// drain ends, and the node is put back.
+    /// drain ends, and the node is restored.
     pub(super) fn recovered(&mut self, node: &Arc<Node>) {
         let name = &node.name;
         let Some(state) = self.drains.get_mut(name) else {
@@ -22,15 +22,15 @@ impl Fleet {
                 if !node.keeps_cordon() {
                     self.out.report(name, DrainEvent::Recovered);
                 }
-                self.order_put_back(node);
+                self.order_restore(node);
             }
             return;
         };
         if state.node.uid != node.uid || !state.is_draining() || state.record.has_unknown() {
             return;
         }
-        // Neither a recommendation, which marked the node before, nor a scheduled change that AWS
-        // has canceled since holds the drain.
+        // Neither a recommendation, which only tainted or cordoned the node, nor a scheduled change
+        // that AWS has canceled since holds the drain.
         let is_over = |facts: &InterruptionFacts| {
             let is_over = |kind: Kind| kind == Kind::Impaired || kind.is_recommendation();
             facts.kind.is_some_and(is_over) || state.disproved.contains(&facts.event_id)

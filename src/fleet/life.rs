@@ -92,7 +92,7 @@ impl Fleet {
             RecordStatus::Damaged(damage) => self.damaged_record_seen(node, &damage),
             RecordStatus::Open(record) => {
                 self.reported_damaged.remove(name);
-                self.mark_record_present(node);
+                self.note_record_present(node);
                 if let Some(instance) = instance {
                     self.open_record_seen(node, &instance, record);
                 }
@@ -108,7 +108,7 @@ impl Fleet {
                 }
                 self.update_node(node);
                 self.ended_elsewhere(name, "its record is marked as released");
-                self.put_back_held(node, &record);
+                self.restore_held(node, &record);
             }
             RecordStatus::Void { record, why } => self.void_record_seen(node, &record, why),
             RecordStatus::Doubtful { record, why } => {
@@ -211,28 +211,28 @@ impl Fleet {
             self.held_restores.insert(name.clone());
             self.out.report(name, DrainEvent::RestoreHeld);
         } else {
-            self.out.push(Effect::PutBack(Arc::clone(node)));
+            self.out.push(Effect::RestoreNode(Arc::clone(node)));
         }
     }
 
-    /// Puts back a Node whose restore `sundown.dev/keep-cordoned` held until now.
-    fn put_back_held(&mut self, node: &Arc<Node>, record: &record::Record) {
+    /// Restores a Node whose restore `sundown.dev/keep-cordoned` held until now.
+    fn restore_held(&mut self, node: &Arc<Node>, record: &record::Record) {
         if node.keeps_cordon() {
             self.held_restores.insert(node.name.clone());
         } else if record::is_restore_due(node, record)
             && self.lookup.manages(node)
             && !self.is_reported_void(node)
         {
-            self.order_put_back(node);
+            self.order_restore(node);
         }
     }
 
-    /// Orders to put back a Node whose record no longer holds it: once, until the record changes
+    /// Orders to restore a Node whose record no longer holds it: once, until the record changes
     /// ([`Self::is_reported_void`]).
-    pub(super) fn order_put_back(&mut self, node: &Arc<Node>) {
+    pub(super) fn order_restore(&mut self, node: &Arc<Node>) {
         let text = node.record().unwrap_or_default().to_owned();
         self.reported_void.insert(node.name.clone(), text);
-        self.out.push(Effect::PutBack(Arc::clone(node)));
+        self.out.push(Effect::RestoreNode(Arc::clone(node)));
     }
 
     /// The fleet has already reported that this very record is void, and ordered to put the Node

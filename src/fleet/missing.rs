@@ -107,7 +107,7 @@ impl Fleet {
     }
 
     /// The Node has an open record: the one that was written back, or a new one.
-    pub(super) fn mark_record_present(&mut self, node: &Node) {
+    pub(super) fn note_record_present(&mut self, node: &Node) {
         self.records_being_restored.remove(&node.uid);
         if let Some(state) = self.drains.get_mut(&node.name) {
             state.deletion.seen();
@@ -179,7 +179,7 @@ impl Fleet {
     }
 
     /// Reports once a Node that has Sundown's taint and no record. This leader does not know which
-    /// state the Node had before Sundown, so it does not put the Node back.
+    /// state the Node had before Sundown, so it does not restore the Node.
     fn report_lost_record(&mut self, node: &Arc<Node>) {
         if self.reported_lost_record.insert(node.uid.clone()) {
             self.out.report(

@@ -139,7 +139,7 @@ pub struct Fleet {
     doubted: BTreeMap<NodeName, doubted::DoubtedRecord>,
     /// The text of void and damaged records that were reported.
     reported_void: BTreeMap<NodeName, String>,
-    /// Nodes that a person keeps cordoned, and that are to be put back after that.
+    /// Nodes that a person keeps cordoned, and that are to be restored after that.
     held_restores: BTreeSet<NodeName>,
     reported_damaged: BTreeMap<NodeName, String>,
     /// Nodes with an open record that the node selector does not match, once that was reported.

@@ -291,8 +291,8 @@ impl Fleet {
         let Some(state) = self.drains.get(name) else { return };
         let has_kept_pods = !state.is_draining() && !state.record.response().evicts();
         if has_kept_pods && record.response().evicts() {
-            // The node was only marked so far. Its completion, which is under way, goes on by
-            // itself.
+            // The node was only tainted or cordoned so far. Its completion, which is under way,
+            // goes on by itself.
             let instance = state.instance.clone();
             self.forget(name);
             return self.begin(node, &instance, record);

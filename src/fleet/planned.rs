@@ -105,7 +105,7 @@ impl Fleet {
             WithdrawnChanges::Open(events, why) => {
                 self.changes_withdrawn(&node.name, &events, why);
             }
-            WithdrawnChanges::Ended(why) => self.put_back_withdrawn(node, why),
+            WithdrawnChanges::Ended(why) => self.restore_after_withdrawal(node, why),
         }
     }
 
@@ -148,8 +148,8 @@ impl Fleet {
         PlanTime { now, schedule: self.settings.changes }
     }
 
-    /// Puts back a Node whose drain has ended. Reports and orders that once.
-    fn put_back_withdrawn(&mut self, node: &Arc<Node>, why: Withdrawal) {
+    /// Restores a Node whose drain has ended. Reports and orders that once.
+    fn restore_after_withdrawal(&mut self, node: &Arc<Node>, why: Withdrawal) {
         if self.drains.contains_key(&node.name) || self.is_reported_void(node) {
             return;
         }
@@ -157,7 +157,7 @@ impl Fleet {
             let nothing_holds = true;
             self.out.report(&node.name, DrainEvent::ChangeWithdrawn { why, nothing_holds });
         }
-        self.order_put_back(node);
+        self.order_restore(node);
     }
 
     /// Orders the accept of the first scheduled change whose time has come. Returns when to look
@@ -221,7 +221,7 @@ impl Fleet {
     }
 
     /// AWS has canceled or moved the scheduled changes that these events announced. If nothing else
-    /// holds, the drain ends and the node is put back.
+    /// holds, the drain ends and the node is restored.
     fn changes_withdrawn(&mut self, name: &NodeName, events: &[String], why: Withdrawal) {
         let Some(state) = self.drains.get_mut(name).filter(|state| state.is_draining()) else {
             return;

@@ -98,7 +98,7 @@ impl Fleet {
     }
 
     /// The instance of a node that is being drained is back in service: the drain ends, and the
-    /// node is put back.
+    /// node is restored.
     pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
         let Some(state) =
             self.drains.get_mut(name).filter(|state| state.node.uid == uid && state.is_draining())

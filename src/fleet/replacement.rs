@@ -68,7 +68,7 @@ impl Fleet {
             uid: state.node.uid.clone(),
             instance: state.instance.clone(),
             group: groups.into_iter().next(),
-            since: state.limits.marked_at,
+            since: state.limits.tainted_at,
         }));
     }
 

@@ -85,9 +85,9 @@ fn latest_start(limits: &Limits, accepted: Moment) -> Option<Moment> {
 ///   a person has cordoned are together at least the desired capacity. Either the replacement is
 ///   there, or the group has become smaller and none will come.
 /// - The drained instance is still `InService`, as after a recommendation, or the group counts
-///   vCPUs or memory, so that nobody can tell whether it has all that it wants. Of the nodes that take
-///   pods, those created since the accept (`since`) are more than the draining nodes that come
-///   earlier in this order.
+///   vCPUs or memory, so that its capacity cannot be compared with the desired one. Of the nodes
+///   that take pods, those created since the accept (`since`) are more than the draining nodes that
+///   come earlier in this order.
 ///
 /// `members`: the `LifecycleState` of each instance of the group, by ID. `nodes`: their Nodes.
 #[must_use]
@@ -108,8 +108,8 @@ pub fn is_replaced(
     for (id, state) in members.iter().filter(|(id, _)| *id != drained.as_str()) {
         let node = node_of(id);
         let is_in_service = state == "InService";
-        let is_marked = is_in_service && node.is_some_and(|node| node.has_our_taint());
-        if is_marked || goes(state) {
+        let is_tainted = is_in_service && node.is_some_and(|node| node.has_our_taint());
+        if is_tainted || goes(state) {
             if id.as_str() < drained.as_str() {
                 before += 1;
             } else {

@@ -25,7 +25,7 @@ pub struct LimitSettings {
     pub margin: Duration,
     /// `--spot-deadline-margin`: `margin` for a deadline that a spot notice sets.
     pub spot_margin: Duration,
-    /// `--rebalance-ttl`: how long Sundown keeps a node marked if no
+    /// `--rebalance-ttl`: how long Sundown keeps a node tainted or cordoned if no
     /// interruption follows the recommendation.
     pub rebalance_ttl: Duration,
     /// `--evict-after`: when the evictions of a drain begin.
@@ -203,16 +203,16 @@ fn is_recommendation(facts: &InterruptionFacts) -> bool {
     facts.kind.is_some_and(Kind::is_recommendation)
 }
 
-/// The same limits with the strongest response to these interruptions, and the moment since when
-/// the node is marked for it.
+/// The same limits with the strongest response to these interruptions, and the moment when
+/// Sundown tainted the node for it.
 #[must_use]
 pub fn with_response(limits: Limits, interruptions: &[InterruptionFacts]) -> Limits {
     let Some(response) = interruptions.iter().map(|facts| facts.response).max() else {
         return limits;
     };
     let strongest = interruptions.iter().filter(|facts| facts.response == response);
-    let marked_at = strongest.map(|facts| facts.accepted).min().unwrap_or(limits.marked_at);
-    Limits { marked_at, response, ..limits }
+    let tainted_at = strongest.map(|facts| facts.accepted).min().unwrap_or(limits.tainted_at);
+    Limits { tainted_at, response, ..limits }
 }
 
 /// The same limits with the settings that the Node gives, and those of its hooks that it does not.

@@ -44,7 +44,7 @@ labels!(
         LaunchOver = "launch_over",
         /// A launch hook was completed after `--launch-timeout`, although its node was not ready.
         LaunchTimedOut = "launch_timed_out",
-        /// The instance is back in service: its node was put back as it was.
+        /// The instance is back in service: its node was restored.
         Restored = "restored",
         /// It concerns a lifecycle hook that Sundown does not manage.
         ForeignHook = "foreign_hook",
@@ -124,7 +124,7 @@ labels!(
     ImpairedStep {
         /// The drain of its node began.
         Begun = "begun",
-        /// It was healthy again, and its node was put back.
+        /// It was healthy again, and its node was restored.
         Recovered = "recovered",
         /// Its drain had ended, and Auto Scaling took it as unhealthy.
         SetUnhealthy = "set_unhealthy",
@@ -170,15 +170,15 @@ labels!(
         NodeGone = "node_gone",
         /// The instance was stopped or terminated.
         InstanceOver = "instance_over",
-        /// The node was only marked: `--on` does not ask for evictions.
+        /// The node was only tainted or cordoned: `--on` does not ask for evictions.
         NotEvicted = "not_evicted",
-        /// No interruption followed a recommendation in time, and the node was put back.
+        /// No interruption followed a recommendation in time, and the node was restored.
         Expired = "expired",
         /// The node was unreachable.
         Unreachable = "unreachable",
         /// A person released it, or the interruption was disproved.
         Released = "released",
-        /// AWS contradicted its lifecycle actions, and the node was put back.
+        /// AWS contradicted its lifecycle actions, and the node was restored.
         Contradicted = "contradicted",
         /// The drain timeout was reached, and no deadline forces pods.
         TimedOut = "timed_out",
@@ -230,8 +230,8 @@ labels!(
         Damaged = "damaged",
         /// A person deleted it, and Sundown wrote it back.
         Restored = "restored",
-        /// The Node was put back as it was before the drain.
-        PutBack = "put_back",
+        /// The Node was restored to its state before the drain.
+        NodeRestored = "put_back",
         /// The annotation `sundown.dev/planned` could not be read.
         PlannedUnreadable = "planned_unreadable",
         /// The Node had changed before a write, and the write was built again from the new Node.

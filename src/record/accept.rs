@@ -150,7 +150,7 @@ pub fn accept(
     let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
-        RecordStatus::Released { record, has_our_marks: false }
+        RecordStatus::Released { record, has_our_changes: false }
             if planned.is_some() || !new.is_in(&record) =>
         {
             (new.fresh(node, before_us(node, &record)), false)
@@ -158,7 +158,7 @@ pub fn accept(
         RecordStatus::Void { record, .. } if planned.is_some() || !new.is_in(&record) => {
             (new.fresh_after(&record, node, before_us(node, &record)), false)
         }
-        RecordStatus::Released { record, has_our_marks: true }
+        RecordStatus::Released { record, has_our_changes: true }
             if replaces_ended(&new, &record, node, planned.is_some()) =>
         {
             let before = before_of(&record, node);
@@ -252,7 +252,7 @@ pub fn may_begin_change(
     now: Moment,
 ) -> bool {
     match status(node, Some(&change.instance)) {
-        RecordStatus::Released { record, has_our_marks: true } => {
+        RecordStatus::Released { record, has_our_changes: true } => {
             let options = AcceptOptions { response, ..AcceptOptions::default() };
             let new = NewEntry::new(change, now, &options);
             replaces_ended(&new, &record, node, true)

@@ -1,4 +1,4 @@
-//! A machine that has booted since its record: what must be shown before its Node is put back.
+//! A machine that has booted since its record: what must be shown before its Node is restored.
 //!
 //! A new boot ID makes the record void, so no drain of it goes on. But a boot alone does not show
 //! that the instance is back: in a warm pool it may boot and stop again. In this order:
@@ -12,7 +12,7 @@
 //!
 //! An instance has left the pool when its group lists it as launched into the group (`Pending`,
 //! `Pending:Wait`, `Pending:Proceed`), in service or in standby. Sundown must not wait for
-//! `InService`: the launch hook may wait for a pod that does not come before the Node is put back.
+//! `InService`: the launch hook may wait for a pod that does not come before the Node is restored.
 //!
 //! A group lists none of the instances in its warm pool (Auto Scaling API reference,
 //! DescribeAutoScalingGroups). So an instance that it does not list has left the pool only if EC2

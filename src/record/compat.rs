@@ -57,7 +57,7 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
 
 /// NTH's taints for this record, one for each key. As with NTH, the first event of a kind counts.
 pub(super) fn taints(record: &Record) -> Vec<Taint> {
-    // NTH has no marks for nodes that stay schedulable.
+    // NTH sets no taint or label on nodes that stay schedulable.
     if record.compat() != Some(Compat::Nth) || !record.response().cordons() {
         return Vec::new();
     }

@@ -9,7 +9,7 @@ use crate::domain::{Node, is_older_version};
 ///
 /// The index of a standby may lag by a minute without any sign of it: a watch whose connection is
 /// dead stays open and silent. A leader that acted on such an index would evict pods from a node
-/// that its predecessor has put back. So an open record counts only if this leader read it from the
+/// that its predecessor has restored. So an open record counts only if this leader read it from the
 /// API server in this term, or if it is newer than the LIST of this term.
 #[derive(Debug, Clone, Default)]
 pub struct ConfirmedNodes {

@@ -57,7 +57,7 @@ pub struct MissingRecord {
     /// The record that the leader holds for the Node.
     pub held: HeldRecord,
     /// The Node has Sundown's taint. A person who deletes the record by mistake does not remove the
-    /// taint. A person who puts the Node back does.
+    /// taint. A person who restores the Node does.
     pub has_taint: bool,
     /// The node selector matches the Node, and it has no annotation `sundown.dev/ignore`.
     pub is_managed: bool,
@@ -141,14 +141,14 @@ impl MissingRecord {
 mod tests {
     use super::*;
 
-    /// What a leader does about a Node without a record. `marks`: `t` if it has the taint, `u` if
+    /// What a leader does about a Node without a record. `facts`: `t` if it has the taint, `u` if
     /// it is not managed, `w` if its record is being written back.
-    fn about(held: HeldRecord, marks: &str) -> OnMissingRecord {
+    fn about(held: HeldRecord, facts: &str) -> OnMissingRecord {
         let missing = MissingRecord {
             held,
-            has_taint: marks.contains('t'),
-            is_managed: !marks.contains('u'),
-            is_being_restored: marks.contains('w'),
+            has_taint: facts.contains('t'),
+            is_managed: !facts.contains('u'),
+            is_being_restored: facts.contains('w'),
         };
         missing.decide()
     }
@@ -171,12 +171,12 @@ mod tests {
             (void, [Nothing, Nothing, Nothing], [Nothing, Nothing, Nothing]),
         ] {
             assert_eq!(
-                ["t", "", "tw"].map(|marks| about(held, marks)),
+                ["t", "", "tw"].map(|facts| about(held, facts)),
                 managed,
                 "{held:?}, managed"
             );
             assert_eq!(
-                ["tu", "u", "twu"].map(|marks| about(held, marks)),
+                ["tu", "u", "twu"].map(|facts| about(held, facts)),
                 unmanaged,
                 "{held:?}, not managed"
             );

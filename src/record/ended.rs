@@ -30,10 +30,10 @@ pub enum EndReason {
     /// The instance ends: cordon and taint stay, unless a person has asked for the release of the
     /// node and no lifecycle action of it was completed.
     InstanceGoes,
-    /// A person released the node, or deleted its record twice. The Node is put back, unless a
+    /// A person released the node, or deleted its record twice. The Node is restored, unless a
     /// lifecycle action of it was completed: then the instance ends nevertheless.
     ByHand,
-    /// The interruption was disproved, or the instance is in service again: the Node is put back.
+    /// The interruption was disproved, or the instance is in service again: the Node is restored.
     NothingHolds,
 }
 
@@ -42,8 +42,8 @@ pub enum EndReason {
 pub enum OnEnd {
     /// The Node needs no change.
     Nothing,
-    /// Put the Node back, by [`restore_node`] with [`After::Removed`].
-    PutBack {
+    /// Restore the Node, by [`restore_node`] with [`After::Removed`].
+    Restore {
         /// The Node has no readable record: use the one that the drain holds.
         uses_held_record: bool,
     },
@@ -57,8 +57,8 @@ pub enum OnEnd {
     Write {
         /// The JSON merge patch.
         patch: Value,
-        /// The patch also puts the Node back.
-        is_put_back: bool,
+        /// The patch also restores the Node.
+        is_restored: bool,
         /// `sundown.dev/keep-cordoned` holds that.
         is_held: bool,
     },
@@ -74,7 +74,7 @@ impl EndedDrain<'_> {
         open_actions: impl FnOnce(&Record) -> Vec<LifecycleAction>,
         released: &Released,
     ) -> OnEnd {
-        let is_put_back = self.why == EndReason::NothingHolds;
+        let is_restored = self.why == EndReason::NothingHolds;
         match status(node, Some(self.instance)) {
             // A record is doubtful here if the machine has booted since. The drain went on because
             // AWS showed its action open, so its end is written, too.
@@ -91,23 +91,23 @@ impl EndedDrain<'_> {
             {
                 OnEnd::Write {
                     patch: write_back_released(node, self.record, released),
-                    is_put_back: false,
+                    is_restored: false,
                     is_held: false,
                 }
             }
             // The record was deleted or damaged. Only the drain knows the state before Sundown.
             RecordStatus::None | RecordStatus::Damaged(_)
-                if is_put_back || (self.why == EndReason::ByHand && self.done.is_empty()) =>
+                if is_restored || (self.why == EndReason::ByHand && self.done.is_empty()) =>
             {
-                OnEnd::PutBack { uses_held_record: true }
+                OnEnd::Restore { uses_held_record: true }
             }
-            // Also if the answer to the write that put the Node back was lost. The record stays, so
+            // Also if the answer to the write that restored the Node was lost. The record stays, so
             // that a copy of its event is a repeat.
-            RecordStatus::Released { .. } if is_put_back => {
+            RecordStatus::Released { .. } if is_restored => {
                 let patch = restore_node(node, None, &After::Released(released.clone()));
-                patch.map_or(OnEnd::Nothing, |patch| written(node, patch, is_put_back))
+                patch.map_or(OnEnd::Nothing, |patch| written(node, patch, is_restored))
             }
-            RecordStatus::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
+            RecordStatus::Void { .. } if is_restored => OnEnd::Restore { uses_held_record: false },
             RecordStatus::None
             | RecordStatus::Damaged(_)
             | RecordStatus::Released { .. }
@@ -140,23 +140,23 @@ impl EndedDrain<'_> {
         if self.why != EndReason::NothingHolds && !more.is_empty() {
             return OnEnd::Complete(more, Box::new(record));
         }
-        let is_put_back = match self.why {
+        let is_restored = match self.why {
             // The watch may show the order of a person later than this read, which is the last
             // one: the write takes the order away.
             EndReason::InstanceGoes => node.released_by_hand() && self.done.is_empty(),
             EndReason::ByHand => self.done.is_empty() && more.is_empty(),
             EndReason::NothingHolds => true,
         };
-        let patch = if is_put_back {
+        let patch = if is_restored {
             restore_node(node, None, &After::Released(released.clone()))
         } else {
             release(node, released)
         };
-        patch.map_or(OnEnd::Nothing, |patch| written(node, patch, is_put_back))
+        patch.map_or(OnEnd::Nothing, |patch| written(node, patch, is_restored))
     }
 }
 
-fn written(node: &Node, patch: Value, is_put_back: bool) -> OnEnd {
-    let is_held = is_put_back && node.keeps_cordon();
-    OnEnd::Write { patch, is_put_back: is_put_back && !is_held, is_held }
+fn written(node: &Node, patch: Value, is_restored: bool) -> OnEnd {
+    let is_held = is_restored && node.keeps_cordon();
+    OnEnd::Write { patch, is_restored: is_restored && !is_held, is_held }
 }

@@ -117,7 +117,7 @@ pub fn awaited_termination(node: &Node, wanted: GoneNodes) -> Option<AwaitedTerm
     if !is_left {
         return None;
     }
-    let RecordStatus::Released { record, has_our_marks: true } = status(node, None) else {
+    let RecordStatus::Released { record, has_our_changes: true } = status(node, None) else {
         return None;
     };
     let since = record.released.as_ref()?.at;

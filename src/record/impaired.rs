@@ -101,10 +101,10 @@ pub fn impaired_status(node: &Node) -> ImpairedStatus {
         RecordStatus::None
         | RecordStatus::Damaged(_)
         | RecordStatus::Void { .. }
-        | RecordStatus::Released { has_our_marks: false, .. } => ImpairedStatus::Free,
+        | RecordStatus::Released { has_our_changes: false, .. } => ImpairedStatus::Free,
         RecordStatus::Open(record) if is_for_sickness(&record, node) => ImpairedStatus::Draining,
         RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::OnlyTainted,
-        RecordStatus::Released { record, has_our_marks: true }
+        RecordStatus::Released { record, has_our_changes: true }
             if is_for_sickness(&record, node) =>
         {
             drained(&record)

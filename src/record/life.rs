@@ -1,4 +1,4 @@
-//! The patches of a record after its accept: release it, put the Node back, write a lost record
+//! The patches of a record after its accept: release it, restore the Node, write a lost record
 //! again.
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::domain::{
     EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Moment, Node, PLANNED, RECORD, RELEASE,
 };
 
-/// What happens to the record when a Node is put back.
+/// What happens to the record when a Node is restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
     /// The record stays and is marked as released, so that a copy of its event is recognized as a
@@ -40,7 +40,7 @@ pub fn release(node: &Node, released: &Released) -> Option<Value> {
     Some(patch.body())
 }
 
-/// The patch that puts the Node back: removes the cordon, the taint and the load balancer label
+/// The patch that restores the Node: removes the cordon, the taint and the load balancer label
 /// where Sundown set them, and marks the record as released or removes it (`after`). Everything
 /// else stays. `None` if there is nothing to do.
 ///
@@ -48,7 +48,7 @@ pub fn release(node: &Node, released: &Released) -> Option<Value> {
 /// caller holds.
 ///
 /// If the Node has the annotation `sundown.dev/keep-cordoned`, everything on it stays, and the
-/// record notes that the Node is to be put back ([`Released::held`]). A void record needs no such
+/// record notes that the Node is to be restored ([`Released::held`]). A void record needs no such
 /// note.
 #[must_use]
 pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
@@ -93,7 +93,7 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
     changes.then(|| patch.body())
 }
 
-/// The patch that only notes that the Node is to be put back. `None` if its record shows that.
+/// The patch that only notes that the Node is to be restored. `None` if its record shows that.
 fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
     if matches!(status(node, None), RecordStatus::Void { .. }) {
         return None;
@@ -157,7 +157,7 @@ pub fn write_back_released(node: &Node, record: &Record, released: &Released) ->
 }
 
 /// The patch that writes cordon, taint and record on a new Node object, because the same instance
-/// has registered again. Not for the record of a Node that was put back. `kept`: the
+/// has registered again. Not for the record of a Node that was restored. `kept`: the
 /// [`kept_annotations`] of the former Node; those that the new Node has stay.
 ///
 /// `None` if the Node has a record or is another instance, or if the machine has booted since and
@@ -176,7 +176,7 @@ pub fn reregister(
         return None;
     }
     let mut record = record.clone();
-    // What somebody else set on the old or the new object must stay when the Node is put back.
+    // What somebody else set on the old or the new object must stay when the Node is restored.
     record.before.unschedulable |= node.unschedulable;
     record.before.excluded |= node
         .labels

@@ -5,7 +5,7 @@
 //! Deadlines are derived from them. Its only states are open and released, because the progress of
 //! a drain follows from the Node and its pods. All times are by AWS's clock.
 //!
-//! To put a Node back is to undo what Sundown changed on it.
+//! To restore a Node is to undo what Sundown changed on it.
 //!
 //! | [`RecordStatus`] | what it means | what happens |
 //! | --- | --- | --- |
@@ -14,7 +14,7 @@
 //! | `Open` | accepted and not released | the node is drained, and its lifecycle actions are completed |
 //! | `Doubtful` | the machine has booted since, and a hook may still be open | it counts once a heartbeat is accepted, and is void otherwise |
 //! | `Released` | its drain has ended | no interruption joins it; while Sundown's cordon and taint are on the Node, most interruptions are repeats |
-//! | `Void` | it belongs to another instance or an earlier boot | its drain ends, and the Node is put back ([`restore_node`]) |
+//! | `Void` | it belongs to another instance or an earlier boot | its drain ends, and the Node is restored ([`restore_node`]) |
 //!
 //! Every write is a JSON merge patch (RFC 7386) with `metadata.resourceVersion` and `metadata.uid`,
 //! so that the API server refuses it (409) if the Node has changed since. The caller then reads the

@@ -81,7 +81,7 @@ impl NewEntry {
         }
     }
 
-    /// The record that replaces `old`, whose Node was not put back. If the instance went into a warm
+    /// The record that replaces `old`, whose Node was not restored. If the instance went into a warm
     /// pool, it is still there. If EC2 has reported it as terminated, or as stopped and its kubelet
     /// has not reported since, nothing runs on it: an action that begins later (its group has
     /// noticed the end) has nothing to wait for.
@@ -145,7 +145,7 @@ impl NewEntry {
     }
 
     /// The record holds only recommendations, all at least a minute older than this one. It extends
-    /// the time for which the node stays marked.
+    /// how long the node stays tainted or cordoned.
     fn extends_recommendation(&self, record: &Record) -> bool {
         let is_older = |old: &KnownEntry| {
             is_recommendation(old) && old.time.plus(REPEATED_AFTER) <= self.entry.time

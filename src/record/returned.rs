@@ -19,7 +19,7 @@
 //! The sweep sees a launch only after it has begun. It began after the last round that did not show
 //! it, so that is its time in this table.
 //!
-//! Before the Node is put back, the caller makes sure that no terminate action of the instance is
+//! Before the Node is restored, the caller makes sure that no terminate action of the instance is
 //! open. It calls this for a launch that the sweep found only after AWS has proved the action. Only
 //! times of AWS are compared. The times at which Sundown accepted or released an interruption do not
 //! show what AWS did first.
@@ -34,9 +34,9 @@ use crate::domain::{Interruption, LifecycleAction, Moment, Node, Transition, is_
 pub enum Returned {
     /// Nothing changes.
     Nothing,
-    /// Put the Node back, unless a terminate action of the instance is open again.
+    /// Restore the Node, unless a terminate action of the instance is open again.
     RestoreNode,
-    /// End the drain, and put the Node back.
+    /// End the drain, and restore the Node.
     EndDrain {
         /// Lifecycle actions that must not be open any longer before that.
         actions: Vec<LifecycleAction>,

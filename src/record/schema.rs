@@ -89,7 +89,7 @@ pub struct Released {
     /// AWS accepted ABANDON for a lifecycle action: the group retains the instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
-    /// The Node is to be put back, and `sundown.dev/keep-cordoned` holds that.
+    /// The Node is to be restored, and `sundown.dev/keep-cordoned` holds that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     #[serde(flatten)]

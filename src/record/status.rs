@@ -18,7 +18,7 @@ pub enum RecordStatus {
         /// The record, with [`Record::released`].
         record: Record,
         /// Sundown's cordon (if it has set one) and taint are still on the Node.
-        has_our_marks: bool,
+        has_our_changes: bool,
     },
     /// The record does not count for this machine.
     Void {
@@ -132,7 +132,7 @@ pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
         (true, true) if ours.any() => RecordStatus::Void { record, why: VoidReason::Rebooted },
         (true, _) => {
             let is_cordoned = node.unschedulable || !record.response().cordons();
-            RecordStatus::Released { record, has_our_marks: ours.taint && is_cordoned }
+            RecordStatus::Released { record, has_our_changes: ours.taint && is_cordoned }
         }
     }
 }

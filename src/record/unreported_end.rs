@@ -29,7 +29,7 @@ pub fn may_end_unreported(node: &Node) -> bool {
     }
     match status(node, None) {
         RecordStatus::None | RecordStatus::Damaged(_) | RecordStatus::Void { .. } => true,
-        RecordStatus::Released { has_our_marks, .. } => !has_our_marks,
+        RecordStatus::Released { has_our_changes, .. } => !has_our_changes,
         RecordStatus::Open(_) | RecordStatus::Doubtful { .. } => false,
     }
 }

@@ -40,7 +40,7 @@ pub fn into_warm_pool(
         RecordStatus::None => seen_before(node),
         RecordStatus::Damaged(_) => before_damaged(node),
         RecordStatus::Void { record, .. }
-        | RecordStatus::Released { record, has_our_marks: false }
+        | RecordStatus::Released { record, has_our_changes: false }
             if !new.is_in(&record) =>
         {
             before_us(node, &record)

@@ -274,13 +274,13 @@ pub enum ReturnCheck {
 
 impl ReturnCheck {
     /// Whether to read the Node now. After the first time only if the index shows that something
-    /// may have to be restored (`is_marked`), and every 30 s at most.
+    /// may have to be restored (`may_need_restore`), and every 30 s at most.
     #[must_use]
-    pub fn is_due(self, is_marked: bool, now: Moment) -> bool {
+    pub fn is_due(self, may_need_restore: bool, now: Moment) -> bool {
         match self {
             Self::Never => true,
             Self::Failed(at) => now >= at.plus(RETRY_RETURN),
-            Self::Done(at) => is_marked && now >= at.plus(CHECK_RETURN_AGAIN),
+            Self::Done(at) => may_need_restore && now >= at.plus(CHECK_RETURN_AGAIN),
         }
     }
 }

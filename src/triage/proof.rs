@@ -45,7 +45,7 @@ fn trusted_for(
 }
 
 /// For an interruption that was accepted as [`super::Certainty::Unproved`]: `Some(true)` if it is
-/// disproved (its drain ends, and the Node is put back), `Some(false)` if it holds (pods may be
+/// disproved (its drain ends, and the Node is restored), `Some(false)` if it holds (pods may be
 /// forced from now on), `None` while `known` does not show either.
 #[must_use]
 pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool> {

@@ -11,7 +11,7 @@ use crate::domain::{GroupName, InstanceId};
 /// The group that retains an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedBy {
-    /// Its name.
+    /// The name of the group.
     pub group: GroupName,
     /// The instance is in the warm pool of the group.
     pub is_in_warm_pool: bool,

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sighting_says_when_the_instance_did_not_wait_for_that_yet() {
+    fn a_wait_that_is_found_has_the_time_when_the_instance_was_last_without_it() {
         let root = waits(1, WaitState::ReplacingRootVolume);
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         let mut round = |second: u64, round| {

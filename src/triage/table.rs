@@ -61,7 +61,7 @@ pub fn triage(
             case.not_acted_on(Reason::Stale)
         }
         Cause::Launch(action) => case.launch_hook(action),
-        // The index may show the Node soon, and the Node may have to be put back.
+        // The index may show the Node soon, and the Node may have to be restored.
         Cause::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
             wait(Vec::new(), None)
         }

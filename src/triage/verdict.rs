@@ -37,7 +37,7 @@ pub struct LaunchAnswer {
     pub action: LifecycleAction,
     /// Why it is completed now.
     pub end: LaunchEnd,
-    /// With which result: ABANDON only after `--launch-timeout`, if `--launch-on-timeout` says so.
+    /// ABANDON only after `--launch-timeout`, and only with `--launch-on-timeout=abandon`.
     pub result: HookResult,
     /// Cordon this Node first ([`crate::record::into_warm_pool`]): its instance goes into a warm
     /// pool, and AWS has confirmed the action.

@@ -52,7 +52,7 @@ impl Report {
         all
     }
 
-    /// Points that say anything but yes.
+    /// Points whose answer is not yes.
     fn wrong(&self) -> BTreeSet<(&str, &str)> {
         self.answers().into_iter().filter(|(_, answer)| *answer != "yes").collect()
     }
@@ -76,15 +76,15 @@ impl Stage {
     async fn check_with(&self, flags: &[&str], variables: &[(&str, &str)]) -> Report {
         let words: Vec<_> =
             ["check", "-o", "json"].into_iter().chain(flags.iter().copied()).collect();
-        let said = self.tool_with(&words, variables).await;
-        let report: Value = serde_json::from_str(&said.out)
-            .unwrap_or_else(|e| panic!("{e}: «{}» «{}»", said.out, said.err));
-        Report { code: said.code, findings: report["findings"].as_array().unwrap().clone() }
+        let output = self.tool_with(&words, variables).await;
+        let report: Value = serde_json::from_str(&output.out)
+            .unwrap_or_else(|e| panic!("{e}: «{}» «{}»", output.out, output.err));
+        Report { code: output.code, findings: report["findings"].as_array().unwrap().clone() }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
+async fn where_all_is_well_every_point_answers_yes_and_nothing_is_changed() {
     let stage = sound(60).await;
     let mut sundown = stage.leader("sundown", &[]).await;
     let readyz = format!("http://{}/readyz", sundown.address_of("/readyz").await);
@@ -128,16 +128,16 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
     }
     assert!(stage.world.aws.actions().is_empty() && stage.world.aws.deletions().is_empty());
     // The same for people.
-    let said = stage.tool(&["check", "--readyz", &readyz]).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let output = stage.tool(&["check", "--readyz", &readyz]).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     assert!(
-        said.out.contains("yes  queue.delete")
-            && said
+        output.out.contains("yes  queue.delete")
+            && output
                 .out
                 .trim_end()
                 .ends_with("0 NO, 0 no (advice: it works without), 0 ? (cannot tell)"),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -145,8 +145,8 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
 async fn each_permission_that_is_missing_is_named_with_its_remedy_and_the_other_points_are_asked() {
     let stage = sound(61).await;
     let points = stage.check(&["--receive"]).await.answers().len();
-    // What is denied; the point that says so, its answer, what its remedy names; points that then
-    // cannot be asked.
+    // What is denied; the point that reports it, its answer, what its remedy names; points that
+    // then cannot be asked.
     for (api, point, answer, named, without) in [
         ("sqs:DeleteMessageBatch", "queue.delete", "no", "sqs:DeleteMessage ", 0),
         (
@@ -270,7 +270,7 @@ async fn what_is_away_keeps_no_other_point_from_being_asked() {
             report.findings
         );
     }
-    // A network that is shut must not look like one that nobody could ask.
+    // A closed network must not look like one that could not be checked.
     assert_eq!(
         (report.at("clock")["answer"].as_str(), report.code),
         (Some("cannot-tell"), Some(1))
@@ -279,7 +279,7 @@ async fn what_is_away_keeps_no_other_point_from_being_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_without_a_hook_a_short_one_and_another_reader_are_told() {
+async fn a_group_without_a_hook_a_short_one_and_another_reader_are_reported() {
     let stage = sound(63).await;
     stage.spot_group(1);
     let short = HookSpec::launching("short").heartbeat_timeout(std::time::Duration::from_secs(30));
@@ -377,7 +377,7 @@ async fn receiving_costs_a_message_one_receive_and_is_asked_for_by_name() {
     assert_eq!(stage.check(&["--receive"]).await.at("queue.receive")["answer"], "yes");
     assert_eq!((count(), stage.in_queue()), (1, 1));
     let wrong = stage.tool(&["check", "--max-pollers", "17"]).await;
-    assert_eq!(wrong.code, Some(2), "a setting that is wrong is told as by run: {}", wrong.err);
+    assert_eq!(wrong.code, Some(2), "a wrong setting is reported as by run: {}", wrong.err);
     let help = stage.tool(&["check", "--help"]).await;
     assert!(help.out.contains("counts one receive more"), "{}", help.out);
 }
@@ -432,7 +432,7 @@ async fn what_is_configured_and_asked_by_nobody_else_is_looked_at_and_needed_by_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drains_that_somebody_has_paused_are_told_with_what_lets_them_go_on() {
+async fn paused_drains_are_reported_with_the_command_that_resumes_them() {
     let stage = sound(67).await;
     let _sundown = stage.leader("sundown", &[]).await;
     assert_eq!(stage.check(&["--receive"]).await.at("not-paused")["answer"], "yes");
@@ -475,7 +475,7 @@ async fn a_lease_that_cannot_be_had_is_reported_before_anybody_waits_for_a_leade
 async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_hooks_are_looked_at()
  {
     let stage = sound(67).await;
-    // A group that somebody made by hand: its instances joined, and nothing is tagged.
+    // A group that a person made by hand: its instances joined, and nothing is tagged.
     let instances = stage
         .world
         .aws
@@ -487,7 +487,7 @@ async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_
     for instance in &instances {
         stage.world.join(instance);
     }
-    // Its nodes are not ours to drain: their group is nobody's business here.
+    // Its nodes are not ours to drain, so the check ignores their group.
     let karpenter = stage
         .world
         .aws
@@ -499,14 +499,14 @@ async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_
     });
 
     let report = stage.check(&["--receive"]).await;
-    let said: Vec<_> =
+    let unready: Vec<_> =
         report.findings.iter().filter(|f| f["point"] == "groups" && f["answer"] == "no").collect();
-    assert_eq!(said.len(), 1, "{:#?}", report.findings);
-    assert_eq!((&said[0]["about"], &said[0]["needed"]), (&json!("by-hand"), &json!(false)));
+    assert_eq!(unready.len(), 1, "{:#?}", report.findings);
+    assert_eq!((&unready[0]["about"], &unready[0]["needed"]), (&json!("by-hand"), &json!(false)));
     assert!(
-        said[0]["says"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"),
+        unready[0]["says"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"),
         "{}",
-        said[0]
+        unready[0]
     );
     let short = report
         .findings
@@ -538,7 +538,7 @@ async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_there_are_no_credentials_is_said_once() {
+async fn missing_credentials_are_reported_once() {
     let stage = sound(68).await;
     let none = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
     let report = stage.check_with(&["--receive"], &none).await;
@@ -559,8 +559,8 @@ async fn that_there_are_no_credentials_is_said_once() {
         (&json!("yes"), &json!("cannot-tell"))
     );
     // For people it is the last line before the sum.
-    let said = stage.tool_with(&["check", "--receive"], &none).await;
+    let output = stage.tool_with(&["check", "--receive"], &none).await;
     let lines: Vec<_> =
-        said.out.lines().filter(|line| !line.is_empty() && !line.contains("->")).collect();
-    assert!(lines[lines.len() - 2].starts_with("NO   credentials"), "{}", said.out);
+        output.out.lines().filter(|line| !line.is_empty() && !line.contains("->")).collect();
+    assert!(lines[lines.len() - 2].starts_with("NO   credentials"), "{}", output.out);
 }

@@ -59,12 +59,12 @@ async fn c02_a_terminate_hook_drains_the_node_and_is_completed() {
     stage.until("the message is deleted", || stage.in_queue() == 0).await;
     sundown.counts("completions_total{result=\"accepted\"}", 1.0).await;
     let events = || stage.world.kube.objects("events");
-    let says = |reason: &str| events().iter().any(|e| e["reason"] == reason);
-    stage.until("the Node's Events tell of it", || says("InterruptionAccepted")).await;
+    let has_event = |reason: &str| events().iter().any(|e| e["reason"] == reason);
+    stage.until("the Node's Events report it", || has_event("InterruptionAccepted")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_writes_nothing_and_says_once_what_it_would_do() {
+async fn a_dry_run_writes_nothing_and_reports_once_what_it_would_do() {
     let stage = Stage::new(3).await;
     let instances = stage.group(2);
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 4));

@@ -3,7 +3,8 @@
 //! be missed by the first pod that starts, and by no other test.
 //!
 //! Such a root is entered by root (`chroot`), or in a user namespace (`unshare`). Where there is
-//! neither, these tests are skipped and say so; tests/run names it, and `tests/run --all` fails.
+//! neither, these tests report that they are skipped; tests/run names it, and `tests/run
+//! --all` fails.
 
 use std::{
     fs,
@@ -21,7 +22,7 @@ use tokio::{
 
 use crate::{
     notifying::authority,
-    process::{Folder, Process, Said, binary, bound, run},
+    process::{CommandOutput, Folder, Process, binary, bound, run},
     stage::Stage,
 };
 
@@ -37,7 +38,7 @@ const OF_THE_BASE: &[&str] = &[
     "librt.so.1",
     "libgcc_s.so.1",
 ];
-/// Where the base image has its certificates, as its variable `SSL_CERT_FILE` says.
+/// Where the base image has its certificates, as its variable `SSL_CERT_FILE` defines.
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 /// The user of the image.
 const USER: &str = "65532";
@@ -50,7 +51,7 @@ enum Door {
 }
 
 impl Door {
-    /// `None`, and it is said why, where there is no way.
+    /// `None` if there is no way; the output of the test has the reason.
     fn found() -> Option<Self> {
         let works = |program: &str, args: &[&str]| {
             Command::new(program)
@@ -108,7 +109,7 @@ fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is nowhere in the PATH"))
 }
 
-/// The files that the dynamic loader would load for a binary, as `ldd` says them. Errs with what
+/// The files that the dynamic loader would load for a binary, as `ldd` lists them. Errs with what
 /// the base image has not.
 fn libraries(ldd: &str) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
@@ -131,11 +132,11 @@ fn libraries(ldd: &str) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// What `ldd` says of the binary.
+/// The output of `ldd` for the binary.
 fn ldd() -> String {
-    let said = Command::new("ldd").arg(binary()).output().unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    String::from_utf8(said.stdout).unwrap()
+    let output = Command::new("ldd").arg(binary()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A root as the image has it.
@@ -180,7 +181,7 @@ impl Root {
         fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
     }
 
-    async fn version(&self, door: Door) -> Said {
+    async fn version(&self, door: Door) -> CommandOutput {
         let out = Folder::new();
         run(out.path(), door.sundown(self.path()).arg("--version")).await
     }
@@ -208,12 +209,12 @@ fn no_library_is_needed_that_the_base_image_does_not_have() {
 async fn it_starts_with_what_the_base_image_has_and_not_without() {
     let Some(door) = Door::found() else { return };
     let root = Root::new();
-    let said = root.version(door).await;
+    let output = root.version(door).await;
     assert_eq!(
-        (said.code, said.out.trim()),
+        (output.code, output.out.trim()),
         (Some(0), concat!("sundown ", env!("CARGO_PKG_VERSION"))),
         "{}",
-        said.err
+        output.err
     );
     // The libraries of this machine are not those that it has found.
     for library in
@@ -222,13 +223,13 @@ async fn it_starts_with_what_the_base_image_has_and_not_without() {
         let there = root.path().join(library.strip_prefix("/").unwrap());
         let aside = there.with_extension("aside");
         fs::rename(&there, &aside).unwrap();
-        let said = root.version(door).await;
+        let output = root.version(door).await;
         let name = library.file_name().unwrap().to_string_lossy();
         assert!(
-            said.code != Some(0) && said.err.contains(&*name),
+            output.code != Some(0) && output.err.contains(&*name),
             "it starts without {name}: {:?} {}",
-            said.code,
-            said.err
+            output.code,
+            output.err
         );
         fs::rename(&aside, &there).unwrap();
     }
@@ -382,13 +383,13 @@ async fn it_runs_and_reaches_aws_with_what_the_base_image_has() {
     never_ready(start(door, &stage, &root, &aws, "nameless"), "").await;
 }
 
-/// It says 503 on account of its queue, with this word.
+/// Waits until `/readyz` answers 503 because of its queue, with this word.
 async fn never_ready(mut process: Process, word: &str) {
-    let says = |status: u16, text: &str| {
+    let is_unready = |status: u16, text: &str| {
         status == 503
             && text.contains("queue: ")
             && text.contains("cannot be asked")
             && text.to_lowercase().contains(word)
     };
-    process.answers("/readyz", "the queue cannot be asked", says).await;
+    process.answers("/readyz", "the queue cannot be asked", is_unready).await;
 }

@@ -23,12 +23,12 @@ async fn groups_are_enrolled_checked_and_let_go() {
     assert_eq!(enroll(&["--check"]).await.code, Some(3));
     assert_eq!(enroll(&[]).await.code, Some(0));
     assert_eq!(enroll(&["--check"]).await.code, Some(3));
-    let said = enroll(&["--yes"]).await;
+    let output = enroll(&["--yes"]).await;
     assert!(
-        said.code == Some(0) && said.out.contains("a: add sundown-terminate"),
+        output.code == Some(0) && output.out.contains("a: add sundown-terminate"),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
     assert_eq!(enroll(&["--check"]).await.code, Some(0));
     assert_eq!(enroll(&["--remove", "--yes"]).await.code, Some(0));
@@ -47,22 +47,23 @@ async fn what_makes_no_sense_is_refused_before_anything_is_asked() {
         (&["--asg", "a", "--heartbeat-timeout", "3h"], "30s to 2h"),
         (&["--asg", "a", "--hook-name", "a b"], "--hook-name"),
     ] {
-        let said = stage
+        let output = stage
             .tool(&["enroll"].into_iter().chain(flags.iter().copied()).collect::<Vec<_>>())
             .await;
         assert!(
-            said.code == Some(2) && said.err.contains(word),
+            output.code == Some(2) && output.err.contains(word),
             "{flags:?}: {:?} {}",
-            said.code,
-            said.err
+            output.code,
+            output.err
         );
     }
     assert!(stage.world.aws.calls().is_empty());
-    let said = stage.tool(&["enroll", "--asg-tag", "team=shop"]).await;
+    let output = stage.tool(&["enroll", "--asg-tag", "team=shop"]).await;
     assert!(
-        said.code == Some(1) && said.err.contains("no Auto Scaling group has the tag team=shop"),
+        output.code == Some(1)
+            && output.err.contains("no Auto Scaling group has the tag team=shop"),
         "{}",
-        said.err
+        output.err
     );
     let alone = run(
         stage.folder.path(),

@@ -1,18 +1,17 @@
-//! The command line: what is wrong with it is said with the flag, its value and a remedy, and ends
-//! it with code 2.
+//! The command line: an error names the flag, its value and a remedy, and the exit code is 2.
 
-use crate::process::{Folder, Said, run, sundown};
+use crate::process::{CommandOutput, Folder, run, sundown};
 
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions";
 
-async fn asked(flags: &[&str], variables: &[(&str, &str)]) -> Said {
+async fn asked(flags: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let folder = Folder::new();
     run(folder.path(), sundown(folder.path()).args(flags).envs(variables.iter().copied())).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
-    // Flags after `run`; whether a queue is given; what the error must say.
+    // Flags after `run`; whether a queue is given; what the error must contain.
     let rows: &[(&[&str], bool, &[&str])] = &[
         (&[], false, &["--queue-url", "SUNDOWN_QUEUE_URL", "not given", "aws sqs get-queue-url"]),
         (
@@ -117,12 +116,16 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
             all.extend(["--queue-url", QUEUE]);
         }
         all.extend(*flags);
-        let said = asked(&all, &[("AWS_EC2_METADATA_DISABLED", "true")]).await;
-        assert_eq!(said.code, Some(2), "{flags:?}: {}", said.err);
+        let output = asked(&all, &[("AWS_EC2_METADATA_DISABLED", "true")]).await;
+        assert_eq!(output.code, Some(2), "{flags:?}: {}", output.err);
         for needle in *needles {
-            assert!(said.err.contains(needle), "{flags:?}: «{needle}» is not in «{}»", said.err);
+            assert!(
+                output.err.contains(needle),
+                "{flags:?}: «{needle}» is not in «{}»",
+                output.err
+            );
         }
-        assert!(said.out.is_empty(), "{flags:?}: {}", said.out);
+        assert!(output.out.is_empty(), "{flags:?}: {}", output.out);
     }
 }
 
@@ -137,28 +140,29 @@ async fn a_variable_that_is_wrong_is_named() {
         ("SUNDOWN_DRAIN_TIMEOUT", "5", "5s for seconds"),
         ("SUNDOWN_LIFECYCLE_HOOK", "drain me", "sundown*"),
     ] {
-        let said = asked(&["run", "--queue-url", QUEUE], &[(variable, value)]).await;
-        assert_eq!(said.code, Some(2), "{variable}: {}", said.err);
+        let output = asked(&["run", "--queue-url", QUEUE], &[(variable, value)]).await;
+        assert_eq!(output.code, Some(2), "{variable}: {}", output.err);
         for needle in [variable, value, remedy] {
             assert!(
-                said.err.contains(needle),
+                output.err.contains(needle),
                 "{variable}={value}: «{needle}» is not in «{}»",
-                said.err
+                output.err
             );
         }
     }
-    let said = asked(&["run", "--max-pollers", "many"], &[("SUNDOWN_MAX_POLLERS", "3")]).await;
+    let output = asked(&["run", "--max-pollers", "many"], &[("SUNDOWN_MAX_POLLERS", "3")]).await;
     assert!(
-        said.err.contains("--max-pollers") && !said.err.contains("SUNDOWN_MAX_POLLERS"),
+        output.err.contains("--max-pollers") && !output.err.contains("SUNDOWN_MAX_POLLERS"),
         "the flag is wrong: {}",
-        said.err
+        output.err
     );
-    let said =
+    let output =
         asked(&["pause"], &[("SUNDOWN_LEASE_NAME", ""), ("KUBECONFIG", "/nowhere/config")]).await;
     assert!(
-        said.err.contains("no Kubernetes cluster") && said.err.matches("os error 2").count() == 1,
+        output.err.contains("no Kubernetes cluster")
+            && output.err.matches("os error 2").count() == 1,
         "each cause once: {}",
-        said.err
+        output.err
     );
 }
 
@@ -189,11 +193,12 @@ async fn a_variable_that_is_empty_is_as_good_as_none_for_every_flag() {
         "{}",
         one.out
     );
-    let said = asked(&["run"], &[("SUNDOWN_QUEUE_URL", "")]).await;
+    let output = asked(&["run"], &[("SUNDOWN_QUEUE_URL", "")]).await;
     assert!(
-        said.code == Some(2) && said.err.contains("--queue-url (SUNDOWN_QUEUE_URL) is not given"),
+        output.code == Some(2)
+            && output.err.contains("--queue-url (SUNDOWN_QUEUE_URL) is not given"),
         "{}",
-        said.err
+        output.err
     );
     let help = asked(&["run", "--help"], &[("SUNDOWN_QUEUE_URL", "")]).await;
     assert!(help.code == Some(0) && help.out.contains("SUNDOWN_QUEUE_URL"), "{}", help.out);
@@ -202,34 +207,35 @@ async fn a_variable_that_is_empty_is_as_good_as_none_for_every_flag() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_variable_that_no_flag_has_is_reported_in_the_log_and_by_print_config() {
     let variables = [("SUNDOWN_DRAIN_TIMOUT", "2h"), ("AWS_EC2_METADATA_DISABLED", "true")];
-    let said =
+    let output =
         asked(&["run", "--queue-url", "http://127.0.0.1:9/000000000000/q"], &variables).await;
-    let told = said.err.lines().any(|line| {
+    let is_reported = output.err.lines().any(|line| {
         line.contains("WARN") && line.contains("SUNDOWN_DRAIN_TIMOUT") && line.contains("ignored")
     });
-    assert!(told, "{}", said.err);
-    let said = asked(&["run", "--print-config"], &variables).await;
+    assert!(is_reported, "{}", output.err);
+    let output = asked(&["run", "--print-config"], &variables).await;
     assert_eq!(
-        said.out.lines().last(),
+        output.out.lines().last(),
         Some("# SUNDOWN_DRAIN_TIMOUT: no such setting, ignored"),
         "{}",
-        said.out
+        output.out
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn print_config_shows_every_flag_with_its_value_and_where_that_comes_from() {
-    let said = asked(
+    let output = asked(
         &["run", "--print-config", "--queue-url", QUEUE, "--drain-timeout", "2h"],
         &[("SUNDOWN_CLUSTER_NAME", "prod"), ("POD_NAMESPACE", "ops")],
     )
     .await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(output.code, Some(0), "{}", output.err);
     let line = |flag: &str| {
-        said.out
+        output
+            .out
             .lines()
             .find(|l| l.starts_with(&format!("--{flag} ")))
-            .unwrap_or_else(|| panic!("no {flag} in {}", said.out))
+            .unwrap_or_else(|| panic!("no {flag} in {}", output.out))
             .to_owned()
     };
     assert!(line("queue-url").contains(QUEUE));

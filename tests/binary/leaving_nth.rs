@@ -9,7 +9,7 @@ use std::{
 use sundown::sim::aws::{EventKind, QueueSettings, Redrive, Rule, SpotAction};
 
 use crate::{
-    process::{Folder, Said, run, sundown},
+    process::{CommandOutput, Folder, run, sundown},
     stage::Stage,
 };
 
@@ -17,16 +17,16 @@ fn fixture(name: &str) -> String {
     format!("{}/tests/from-nth/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-async fn asked(words: &[&str]) -> Said {
+async fn asked(words: &[&str]) -> CommandOutput {
     let folder = Folder::new();
     run(folder.path(), sundown(folder.path()).args(words)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn from_nth_reads_a_file_or_what_is_piped_into_it() {
-    let said = asked(&["from-nth", &fixture("large.yaml")]).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.starts_with("Queue mode"), "{}", said.out);
+    let output = asked(&["from-nth", &fixture("large.yaml")]).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(output.out.starts_with("Queue mode"), "{}", output.out);
     for words in [
         "  drainTimeout: \"7200s\"",
         "# IAM",
@@ -34,23 +34,23 @@ async fn from_nth_reads_a_file_or_what_is_piped_into_it() {
         "# Has no counterpart",
         "- podTerminationGracePeriod: 30",
     ] {
-        assert!(said.out.contains(words), "{words} is not in\n{}", said.out);
+        assert!(output.out.contains(words), "{words} is not in\n{}", output.out);
     }
     let folder = Folder::new();
     let mut piped = sundown(folder.path());
     piped
         .args(["from-nth", "-", "-o", "flags"])
         .stdin(File::open(fixture("deployment.yaml")).unwrap());
-    let said = run(folder.path(), &mut piped).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = run(folder.path(), &mut piped).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
     assert!(
-        said.out.lines().any(|l| l == "--compat=nth")
-            && said.out.lines().any(|l| l == "--drain-timeout=3600s"),
+        output.out.lines().any(|l| l == "--compat=nth")
+            && output.out.lines().any(|l| l == "--drain-timeout=3600s"),
         "{}",
-        said.out
+        output.out
     );
-    let said = asked(&["from-nth", "-o", "json", &fixture("chat.yaml")]).await;
-    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let output = asked(&["from-nth", "-o", "json", &fixture("chat.yaml")]).await;
+    let json: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(
         (&json["imdsMode"], &json["values"]["config"]["compat"]),
         (&false.into(), &"nth".into())
@@ -59,14 +59,14 @@ async fn from_nth_reads_a_file_or_what_is_piped_into_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imds_mode_is_reported_in_the_first_line_and_beside_the_values() {
-    let said = asked(&["from-nth", &fixture("daemonset.yaml")]).await;
-    assert!(said.out.lines().next().unwrap().starts_with("IMDS mode"), "{}", said.out);
-    let said = asked(&["from-nth", &fixture("daemonset.yaml"), "-o", "values"]).await;
+    let output = asked(&["from-nth", &fixture("daemonset.yaml")]).await;
+    assert!(output.out.lines().next().unwrap().starts_with("IMDS mode"), "{}", output.out);
+    let output = asked(&["from-nth", &fixture("daemonset.yaml"), "-o", "values"]).await;
     assert!(
-        said.out.starts_with("config:") && said.err.contains("IMDS mode"),
+        output.out.starts_with("config:") && output.err.contains("IMDS mode"),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
 }
 
@@ -77,14 +77,14 @@ async fn what_from_nth_cannot_read_ends_with_code_2() {
         (fixture("flags.txt"), "helm get values"),
         ("/dev/null".to_owned(), "is empty"),
     ] {
-        let said = asked(&["from-nth", &file]).await;
-        assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
-        assert!(said.err.contains(words), "{}", said.err);
+        let output = asked(&["from-nth", &file]).await;
+        assert_eq!(output.code, Some(2), "{} {}", output.out, output.err);
+        assert!(output.err.contains(words), "{}", output.err);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trial_is_recorded_and_told() {
+async fn a_trial_is_recorded_and_reported() {
     let stage = Stage::new(70).await;
     let instances = stage.spot_group(2);
     stage.world.aws.route(Rule::of("shop-trial", [EventKind::SpotWarning]));
@@ -103,25 +103,25 @@ async fn a_trial_is_recorded_and_told() {
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0));
     assert!(!stage.is_cordoned(&instances[0]));
-    let said = asked(&["trial-report", log.to_str().unwrap()]).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let line = said
+    let output = asked(&["trial-report", log.to_str().unwrap()]).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    let line = output
         .out
         .lines()
         .find(|l| l.contains(&instances[0]))
-        .unwrap_or_else(|| panic!("{}", said.out))
+        .unwrap_or_else(|| panic!("{}", output.out))
         .to_owned();
     assert!(
         line.contains(&format!("would cordon and drain {}", stage.node_of(&instances[0]))),
         "{line}"
     );
-    let said = asked(&["trial-report", "-o", "json", log.to_str().unwrap()]).await;
-    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let output = asked(&["trial-report", "-o", "json", log.to_str().unwrap()]).await;
+    let json: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!((&json["events"], &json["kinds"]["spot"]["wouldDrain"]), (&1.into(), &1.into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trial_refuses_a_queue_that_somebody_lives_on() {
+async fn a_trial_refuses_a_queue_that_another_service_reads() {
     let stage = Stage::new(71).await;
     stage.world.aws.create_queue("dead", QueueSettings::default());
     let redrive = Some(Redrive { queue: "dead".to_owned(), max_receives: 10 });
@@ -156,9 +156,9 @@ async fn a_trial_refuses_a_queue_that_somebody_lives_on() {
             "cannot write the trial's log",
         ),
     ] {
-        let said = run(stage.folder.path(), &mut stage.command(flags)).await;
-        assert_eq!(said.code, Some(code), "{flags:?}: {}", said.err);
-        assert!(said.err.contains(words), "{flags:?}: {}", said.err);
+        let output = run(stage.folder.path(), &mut stage.command(flags)).await;
+        assert_eq!(output.code, Some(code), "{flags:?}: {}", output.err);
+        assert!(output.err.contains(words), "{flags:?}: {}", output.err);
     }
     let calls = stage.world.aws.counts();
     assert!(
@@ -169,29 +169,29 @@ async fn a_trial_refuses_a_queue_that_somebody_lives_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_of_what_is_not_there_ends_with_code_2() {
-    let said = asked(&["trial-report", "/nowhere/trial.log"]).await;
-    assert_eq!(said.code, Some(2));
+    let output = asked(&["trial-report", "/nowhere/trial.log"]).await;
+    assert_eq!(output.code, Some(2));
     assert!(
-        said.err.contains("/nowhere/trial.log") && said.err.contains("--trial-log"),
+        output.err.contains("/nowhere/trial.log") && output.err.contains("--trial-log"),
         "{}",
-        said.err
+        output.err
     );
     let other = fixture("large.yaml");
-    let said = asked(&["trial-report", &other]).await;
+    let output = asked(&["trial-report", &other]).await;
     assert!(
-        said.code == Some(2)
-            && said.err.contains(&other)
-            && said.err.contains("not the log of a trial"),
+        output.code == Some(2)
+            && output.err.contains(&other)
+            && output.err.contains("not the log of a trial"),
         "{} {}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
-    let said = asked(&["trial-report", "/dev/null"]).await;
+    let output = asked(&["trial-report", "/dev/null"]).await;
     assert!(
-        said.code == Some(2) && said.err.contains("/dev/null is empty"),
+        output.code == Some(2) && output.err.contains("/dev/null is empty"),
         "{} {}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
 }
 
@@ -205,13 +205,13 @@ async fn completions_are_scripts_that_the_shells_take() {
         ("elvish", "edit:completion"),
         ("powershell", "Register-ArgumentCompleter"),
     ] {
-        let said = asked(&["completions", shell]).await;
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let output = asked(&["completions", shell]).await;
+        assert_eq!(output.code, Some(0), "{}", output.err);
         for word in [word, "queue-url", "trial-report"] {
-            assert!(said.out.contains(word), "{shell}: {word}");
+            assert!(output.out.contains(word), "{shell}: {word}");
         }
         let script = folder.path().join(shell);
-        fs::write(&script, &said.out).unwrap();
+        fs::write(&script, &output.out).unwrap();
         if shell == "bash" {
             let checked = run(
                 folder.path(),
@@ -234,13 +234,17 @@ const ASK: &str = r#"source "$1"; COMP_WORDS=(sundown run --tri); COMP_CWORD=2; 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn manual_pages_are_printed_or_written_for_every_command() {
-    let said = asked(&["man"]).await;
-    assert!(said.out.contains(".TH sundown 1") && said.out.contains("from\\-nth"), "{}", said.out);
-    let said = asked(&["man", "run"]).await;
+    let output = asked(&["man"]).await;
     assert!(
-        said.out.contains(".TH sundown-run 1") && said.out.contains("HeartbeatTimeout"),
+        output.out.contains(".TH sundown 1") && output.out.contains("from\\-nth"),
         "{}",
-        said.out
+        output.out
+    );
+    let output = asked(&["man", "run"]).await;
+    assert!(
+        output.out.contains(".TH sundown-run 1") && output.out.contains("HeartbeatTimeout"),
+        "{}",
+        output.out
     );
     assert_eq!(asked(&["man", "walk"]).await.code, Some(2));
     let folder = Folder::new();

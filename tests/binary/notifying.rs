@@ -189,7 +189,7 @@ async fn the_end_of_a_drain_is_reported_over_https_with_headers_of_a_secret_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_said() {
+async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_sent() {
     let stage = Stage::new(61).await;
     let instances = stage.spot_group(2);
     let server = Server::start(&[200], Some(authority(&stage.folder))).await;
@@ -212,7 +212,7 @@ async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_said() {
     sundown.counts("leader", 1.0).await;
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     sundown.counts("webhooks_total{result=\"sent\"}", 1.0).await;
-    let (asked, told) = (proxy.asked(), server.asked());
+    let (asked, requests) = (proxy.asked(), server.asked());
     assert!(
         asked[0].line.starts_with(&format!("CONNECT chat.example:{}", server.port)),
         "{asked:?}"
@@ -223,16 +223,16 @@ async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_said() {
         "{asked:?}"
     );
     // Once more where the answer was long in coming.
-    assert!((1..=2).contains(&told.len()), "{told:?}");
+    assert!((1..=2).contains(&requests.len()), "{requests:?}");
     assert!(
-        told[0].body.contains("is cordoned and drained")
-            && !told[0].head.contains("proxy-authorization"),
-        "{told:?}"
+        requests[0].body.contains("is cordoned and drained")
+            && !requests[0].head.contains("proxy-authorization"),
+        "{requests:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_nobody_vouches_for_is_not_talked_to_and_drains_go_on() {
+async fn nothing_is_sent_to_a_server_with_an_untrusted_certificate_and_drains_go_on() {
     let stage = Stage::new(62).await;
     let instances = stage.spot_group(2);
     let server = Server::start(&[200], Some(authority(&stage.folder))).await;
@@ -245,7 +245,7 @@ async fn a_certificate_that_nobody_vouches_for_is_not_talked_to_and_drains_go_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_secret() {
+async fn a_notification_that_cannot_be_sent_so_is_refused_at_the_start_with_code_2_and_no_secret() {
     let stage = Stage::new(63).await;
     let (url, missing) = ("https://chat.example/T0K3N", stage.folder.path().join("missing"));
     let missing = missing.to_str().unwrap();
@@ -278,9 +278,13 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
         (&["--webhook-url", url, "--webhook-proxy", "proxy:3128"], "--webhook-proxy"),
         (&["--webhook-url", url, "--webhook-on", "begun"], "use accepted, ended, or both"),
     ] {
-        let said = run(stage.folder.path(), &mut stage.command(flags)).await;
-        assert_eq!(said.code, Some(2), "{flags:?}: {}", said.err);
-        assert!(said.err.contains(words) && !said.err.contains("T0K3N"), "{flags:?}: {}", said.err);
+        let output = run(stage.folder.path(), &mut stage.command(flags)).await;
+        assert_eq!(output.code, Some(2), "{flags:?}: {}", output.err);
+        assert!(
+            output.err.contains(words) && !output.err.contains("T0K3N"),
+            "{flags:?}: {}",
+            output.err
+        );
     }
     let printed =
         run(stage.folder.path(), &mut stage.command(&["--webhook-url", url, "--print-config"]))

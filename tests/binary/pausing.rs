@@ -13,12 +13,12 @@ async fn pause_holds_all_drains_until_resume() {
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 6));
     stage.pods_run(6).await;
     let mut sundown = stage.leader("sundown", &[]).await;
-    let said = stage.person(&["pause"]).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = stage.person(&["pause"]).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
     assert!(
-        said.out.contains("paused") && said.out.contains("kube-system/sundown"),
+        output.out.contains("paused") && output.out.contains("kube-system/sundown"),
         "{}",
-        said.out
+        output.out
     );
     assert!(stage.person(&["pause"]).await.out.contains("already"));
     sundown.counts("paused", 1.0).await;
@@ -31,9 +31,9 @@ async fn pause_holds_all_drains_until_resume() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(stage.evicted().is_empty(), "{:?}", stage.evicted());
 
-    let said = stage.person(&["resume"]).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("resumed"), "{}", said.out);
+    let output = stage.person(&["resume"]).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(output.out.contains("resumed"), "{}", output.out);
     stage.until("the action is completed", || stage.is_completed(&instances[0])).await;
     assert!(!stage.evicted().is_empty());
     assert_eq!(sundown.metric("paused").await.to_string(), "0");
@@ -52,9 +52,9 @@ async fn release_ends_the_drain_of_a_node_and_completes_its_hook() {
     sundown.counts("blocked_pods{reason=\"pdb\"}", 1.0).await;
     assert!(!stage.is_completed(&instances[0]));
     let node = stage.node_of(&instances[0]);
-    let said = stage.person(&["release", &node]).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains(&node), "{}", said.out);
+    let output = stage.person(&["release", &node]).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(output.out.contains(&node), "{}", output.out);
     stage.until("the action is completed", || stage.is_completed(&instances[0])).await;
     assert!(stage.evicted().is_empty(), "nothing was evicted past the budget");
 }
@@ -62,9 +62,9 @@ async fn release_ends_the_drain_of_a_node_and_completes_its_hook() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_person_asks_for_a_node_that_is_not_there_fails_and_names_it() {
     let stage = Stage::new(42).await;
-    let said = stage.person(&["release", "ip-10-9-9-9"]).await;
-    assert_eq!(said.code, Some(1), "{}", said.out);
-    assert!(said.err.contains("ip-10-9-9-9"), "{}", said.err);
+    let output = stage.person(&["release", "ip-10-9-9-9"]).await;
+    assert_eq!(output.code, Some(1), "{}", output.out);
+    assert!(output.err.contains("ip-10-9-9-9"), "{}", output.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,21 +73,23 @@ async fn the_release_of_a_node_that_is_not_being_drained_is_refused_and_changes_
     let instance = stage.group(1).remove(0);
     let node = stage.node_of(&instance);
     let before = stage.node(&instance);
-    let said = stage.person(&["release", &node]).await;
-    assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+    let output = stage.person(&["release", &node]).await;
+    assert_eq!(output.code, Some(2), "{} {}", output.out, output.err);
     assert!(
-        said.err.contains(&node) && said.err.contains("nothing to release") && said.out.is_empty(),
+        output.err.contains(&node)
+            && output.err.contains("nothing to release")
+            && output.out.is_empty(),
         "{}",
-        said.err
+        output.err
     );
     let record = serde_json::json!({ "version": 1, "instance": instance, "interruptions": [],
         "released": { "at": "2026-01-01T00:00:00Z", "outcome": "empty" } });
     stage.world.kube.edit("nodes", "", &node, |n| {
         n["metadata"]["annotations"]["sundown.dev/record"] = record.to_string().into();
     });
-    let said = stage.person(&["release", &node]).await;
-    assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
-    assert!(said.err.contains("released already"), "{}", said.err);
+    let output = stage.person(&["release", &node]).await;
+    assert_eq!(output.code, Some(2), "{} {}", output.out, output.err);
+    assert!(output.err.contains("released already"), "{}", output.err);
     let is_ordered =
         |n: &serde_json::Value| n["metadata"]["annotations"].get("sundown.dev/release").is_some();
     assert!(!is_ordered(&before) && !is_ordered(&stage.node(&instance)));
@@ -101,8 +103,8 @@ async fn the_release_of_a_node_that_is_not_being_drained_is_refused_and_changes_
                 "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule"
             }]);
         });
-        let said = stage.person(&["release", &node]).await;
-        assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+        let output = stage.person(&["release", &node]).await;
+        assert_eq!(output.code, Some(0), "{} {}", output.out, output.err);
         assert!(is_ordered(&stage.node(&instance)));
     }
 }

@@ -24,7 +24,7 @@ async fn metrics_and_probes_are_served_and_nothing_else() {
     assert_ne!(sundown.address_of("/metrics").await, sundown.address_of("/livez").await);
 }
 
-/// An address where nobody listens.
+/// An address on which no process listens.
 async fn nowhere() -> String {
     let listener = loopback().await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -36,7 +36,7 @@ async fn an_unreachable_queue_is_reported_by_readyz_and_ends_nothing() {
     stage.group(2);
     let elsewhere = nowhere().await;
     let mut sundown = stage.start("sundown", &["--aws-endpoint-url", &elsewhere]);
-    // The queue alone, and why: until they are listed, the nodes and the budgets are told as well.
+    // The queue alone, and why: nodes and budgets are reported as well until they are listed.
     let queue_alone = |text: &str| {
         text.lines().count() == 1 && text.starts_with("queue: ") && text.contains("cannot be asked")
     };
@@ -90,10 +90,10 @@ async fn an_api_server_that_is_away_is_reported_by_readyz_and_ends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_kubeconfig_it_ends_and_says_what_to_do() {
+async fn without_a_kubeconfig_it_ends_and_reports_what_to_do() {
     let folder = Folder::new();
     let queue = "https://sqs.eu-west-1.amazonaws.com/123456789012/q";
-    let said = run(
+    let output = run(
         folder.path(),
         sundown(folder.path()).args([
             "run",
@@ -106,20 +106,24 @@ async fn without_a_kubeconfig_it_ends_and_says_what_to_do() {
         ]),
     )
     .await;
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert_eq!(output.code, Some(1), "{}", output.err);
     assert!(
-        said.err.contains("--kubeconfig") && said.err.contains("service account"),
+        output.err.contains("--kubeconfig") && output.err.contains("service account"),
         "{}",
-        said.err
+        output.err
     );
     let missing = folder.path().join("no-such-file");
-    let said = run(
+    let output = run(
         folder.path(),
         sundown(folder.path()).args(["run", "--queue-url", queue, "--kubeconfig"]).arg(&missing),
     )
     .await;
-    assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.err.contains("no-such-file") && said.err.contains("kubeconfig"), "{}", said.err);
+    assert_eq!(output.code, Some(1), "{}", output.err);
+    assert!(
+        output.err.contains("no-such-file") && output.err.contains("kubeconfig"),
+        "{}",
+        output.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,8 +132,8 @@ async fn a_listen_address_that_is_taken_ends_it_with_the_flag_in_the_error() {
     let taken = loopback().await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for flag in ["--metrics-listen", "--probe-listen"] {
-        let said = run(stage.folder.path(), &mut stage.command(&[flag, &address])).await;
-        assert_eq!(said.code, Some(1), "{}", said.err);
-        assert!(said.err.contains(&address) && said.err.contains(flag), "{}", said.err);
+        let output = run(stage.folder.path(), &mut stage.command(&[flag, &address])).await;
+        assert_eq!(output.code, Some(1), "{}", output.err);
+        assert!(output.err.contains(&address) && output.err.contains(flag), "{}", output.err);
     }
 }

@@ -21,11 +21,11 @@ use tokio::{
 /// of seconds, or of a minute.
 pub const LIMIT: Duration = Duration::from_mins(4);
 
-/// Where the built binary is: SUNDOWN_BINARY says so (tests/run gives the released one), cargo
-/// tells a test, and a benchmark lies beside it.
+/// Where the built binary is: `SUNDOWN_BINARY` (tests/run sets it to the released one), else
+/// where cargo built it for tests, else beside the benchmark.
 pub fn binary() -> PathBuf {
-    if let Some(said) = std::env::var_os("SUNDOWN_BINARY") {
-        return said.into();
+    if let Some(path) = std::env::var_os("SUNDOWN_BINARY") {
+        return path.into();
     }
     let beside = || std::env::current_exe().unwrap().with_file_name("sundown");
     option_env!("CARGO_BIN_EXE_sundown").map_or_else(beside, PathBuf::from)
@@ -100,18 +100,22 @@ impl Drop for Folder {
     }
 }
 
-/// What a command printed, and how it ended.
-pub struct Said {
+/// What a command printed, and its exit code.
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
 /// Runs a command that is to end by itself.
-pub async fn run(folder: &Path, command: &mut Command) -> Said {
+pub async fn run(folder: &Path, command: &mut Command) -> CommandOutput {
     let mut process = Process::start("command", folder, command);
     let status = process.ended().await;
-    Said { code: status.code(), out: fs::read_to_string(&process.out).unwrap(), err: process.log() }
+    CommandOutput {
+        code: status.code(),
+        out: fs::read_to_string(&process.out).unwrap(),
+        err: process.log(),
+    }
 }
 
 /// A process; dropped, it is killed.
@@ -208,7 +212,7 @@ impl Process {
         assert!(sent.success(), "SIG{name} cannot be sent to {}", self.name);
     }
 
-    /// The address that serves this path, as its log says.
+    /// The address that serves this path, from its log.
     pub async fn address_of(&mut self, path: &str) -> String {
         let serves = if path.starts_with("/metrics") {
             "Serving /metrics."
@@ -254,7 +258,7 @@ impl Process {
             }
             assert!(
                 Instant::now() < end,
-                "{} never says on {path} that {what}; last: {status}\n{text}",
+                "{} never reports on {path} that {what}; last: {status}\n{text}",
                 self.name
             );
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -30,12 +30,12 @@ async fn a_service_of_ones_own_drains_the_nodes_of_a_simulation_without_a_servic
     let mut simulation = Process::start("simulation", folder.path(), &mut command);
     simulation.logged("'--drain-timeout=10m'").await;
     // The command that it prints, flag by flag.
-    let said = simulation.log();
+    let log = simulation.log();
     let mut command = sundown(folder.path());
     command.arg("run");
     for flag in ["--queue-url", "--cluster-name", "--kubeconfig", "--aws-endpoint-url", "--region"]
     {
-        command.args([flag, &word(&said, &format!("{flag} "))]);
+        command.args([flag, &word(&log, &format!("{flag} "))]);
     }
     command.args([
         "--drain-timeout=10m",
@@ -45,9 +45,9 @@ async fn a_service_of_ones_own_drains_the_nodes_of_a_simulation_without_a_servic
         "127.0.0.1:0",
     ]);
     for variable in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"] {
-        command.env(variable, word(&said, &format!("{variable}=")));
+        command.env(variable, word(&log, &format!("{variable}=")));
     }
-    assert!(!said.contains("the scenario begins.\n"), "nobody receives yet: {said}");
+    assert!(!log.contains("the scenario begins.\n"), "nobody receives yet: {log}");
     let mut service = Process::start("service", folder.path(), &mut command);
     simulation.logged("A service receives from the queue: the scenario begins.").await;
     service.counts("completions_total{result=\"accepted\"}", 1.0).await;

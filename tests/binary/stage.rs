@@ -18,7 +18,7 @@ use sundown::{
     },
 };
 
-use crate::process::{Folder, LIMIT, Process, Said, run, sundown};
+use crate::process::{CommandOutput, Folder, LIMIT, Process, run, sundown};
 
 /// A world, and where it is served.
 pub struct Stage {
@@ -102,12 +102,12 @@ impl Stage {
     }
 
     /// Another command than `run`, in the environment of a pod of this world, to its end.
-    pub async fn tool(&self, words: &[&str]) -> Said {
+    pub async fn tool(&self, words: &[&str]) -> CommandOutput {
         self.tool_with(words, &[]).await
     }
 
     /// The same with variables of one's own.
-    pub async fn tool_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Said {
+    pub async fn tool_with(&self, words: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
         let mut command = sundown(self.folder.path());
         command.args(words).envs([
             ("SUNDOWN_QUEUE_URL", self.world.queue_url().as_str()),
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// `sundown pause`, `resume` or `release` to its end.
-    pub async fn person(&self, words: &[&str]) -> Said {
+    pub async fn person(&self, words: &[&str]) -> CommandOutput {
         run(
             self.folder.path(),
             sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sundown::sim::kube::{BudgetSpec, Workload};
 
 use crate::{
-    process::{Process, Said, binary, bound, run, sundown},
+    process::{CommandOutput, Process, binary, bound, run, sundown},
     stage::Stage,
 };
 
@@ -29,9 +29,9 @@ async fn held(seed: u64) -> (Stage, Process, String) {
 
 async fn json(stage: &Stage, words: &[&str]) -> Value {
     let words: Vec<_> = ["status", "-o", "json"].iter().chain(words).copied().collect();
-    let said = stage.person(&words).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.out))
+    let output = stage.person(&words).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    serde_json::from_str(&output.out).unwrap_or_else(|e| panic!("{e}: {}", output.out))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,12 +78,12 @@ async fn a_held_drain_is_shown_with_its_budget_its_deadline_and_who_leads() {
     );
     assert!(status["leader"]["pod"].is_string(), "{status:#}");
 
-    // For people, within 80 columns and without colors where nobody sees them.
-    let said = stage.person(&["status"]).await;
+    // For people, within 80 columns and without colors, because it is no terminal.
+    let output = stage.person(&["status"]).await;
     assert!(
-        said.out.lines().all(|line| line.chars().count() <= 80) && !said.out.contains('\x1b'),
+        output.out.lines().all(|line| line.chars().count() <= 80) && !output.out.contains('\x1b'),
         "{}",
-        said.out
+        output.out
     );
     for words in [
         "NODE",
@@ -93,39 +93,43 @@ async fn a_held_drain_is_shown_with_its_budget_its_deadline_and_who_leads() {
         "hook asg/drain",
         "1 node is being drained",
     ] {
-        assert!(said.out.contains(words), "{words} is not in\n{}", said.out);
+        assert!(output.out.contains(words), "{words} is not in\n{}", output.out);
     }
     // One node, by either name.
     for name in [node.as_str(), instance.as_str()] {
-        let said = stage.person(&["status", name]).await;
+        let output = stage.person(&["status", name]).await;
         assert!(
-            said.out.contains(&format!("{node} is being drained"))
-                && said.out.contains("deadline   "),
+            output.out.contains(&format!("{node} is being drained"))
+                && output.out.contains("deadline   "),
             "{}",
-            said.out
+            output.out
         );
     }
-    let nobody = stage.person(&["status", "i-00000000000000000"]).await;
-    assert!(nobody.code == Some(1) && nobody.err.contains("i-00000000000000000"), "{}", nobody.err);
+    let unknown = stage.person(&["status", "i-00000000000000000"]).await;
+    assert!(
+        unknown.code == Some(1) && unknown.err.contains("i-00000000000000000"),
+        "{}",
+        unknown.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pause_resume_and_release_take_the_id_of_an_instance() {
     let (stage, _sundown, instance) = held(151).await;
     let node = stage.node_of(&instance);
-    let said = stage.person(&["pause", &instance]).await;
-    assert!(said.code == Some(0) && said.out.contains(&node), "{}{}", said.out, said.err);
+    let output = stage.person(&["pause", &instance]).await;
+    assert!(output.code == Some(0) && output.out.contains(&node), "{}{}", output.out, output.err);
     assert_eq!(stage.node(&instance)["metadata"]["annotations"]["sundown.dev/pause"], "true");
     assert_eq!(json(&stage, &[]).await["nodes"][0]["state"], "paused");
     stage
-        .until("it is told on the node", || {
+        .until("an Event on the node reports it", || {
             stage.events("Paused").iter().any(|e| e["involvedObject"]["name"] == node.as_str())
         })
         .await;
     assert_eq!(stage.person(&["resume", &instance]).await.code, Some(0));
-    stage.until("its end is told too", || !stage.events("Resumed").is_empty()).await;
-    let said = stage.person(&["release", &instance]).await;
-    assert!(said.code == Some(0) && said.out.contains(&node), "{}{}", said.out, said.err);
+    stage.until("an Event reports its end, too", || !stage.events("Resumed").is_empty()).await;
+    let output = stage.person(&["release", &instance]).await;
+    assert!(output.code == Some(0) && output.out.contains(&node), "{}{}", output.out, output.err);
     stage.until("the action is completed", || stage.is_completed(&instance)).await;
     stage
         .until("the drain is over", || {
@@ -136,19 +140,19 @@ async fn pause_resume_and_release_take_the_id_of_an_instance() {
         .await;
     let status = json(&stage, &[]).await;
     assert_eq!((&status["nodes"], &status["drained"]), (&json!([]), &json!([node])));
-    let said = stage.person(&["status", &instance]).await;
+    let output = stage.person(&["status", &instance]).await;
     assert!(
-        said.code == Some(0)
-            && said.out.contains("is not being drained")
-            && said.out.contains("released"),
+        output.code == Some(0)
+            && output.out.contains("is not being drained")
+            && output.out.contains("released"),
         "{}",
-        said.out
+        output.out
     );
-    let nobody = stage.person(&["pause", "i-00000000000000000"]).await;
+    let unknown = stage.person(&["pause", "i-00000000000000000"]).await;
     assert!(
-        nobody.code == Some(1) && nobody.err.contains("no node of an instance"),
+        unknown.code == Some(1) && unknown.err.contains("no node of an instance"),
         "{}",
-        nobody.err
+        unknown.err
     );
 }
 
@@ -165,8 +169,13 @@ async fn the_lease_is_found_in_whatever_namespace_it_is() {
     assert!(none.code == Some(1) && none.err.contains("--lease-namespace"), "{}", none.err);
     let mut sundown =
         stage.leader("sundown", &["--lease-namespace", "ops", "--lease-name", "evening"]).await;
-    let said = stage.person(&["pause"]).await;
-    assert!(said.code == Some(0) && said.out.contains("ops/evening"), "{}{}", said.out, said.err);
+    let output = stage.person(&["pause"]).await;
+    assert!(
+        output.code == Some(0) && output.out.contains("ops/evening"),
+        "{}{}",
+        output.out,
+        output.err
+    );
     sundown.counts("paused", 1.0).await;
     let status = json(&stage, &[]).await;
     assert_eq!(
@@ -243,8 +252,8 @@ async fn watch_on_a_terminal_draws_each_page_over_the_last_one() {
         complete.split("\x1b[H").map(str::to_owned).collect()
     };
     stage.until("two pages are drawn", || drawn().len() > 2).await;
-    let said = stage.person(&["pause"]).await;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = stage.person(&["pause"]).await;
+    assert_eq!(output.code, Some(0), "{}", output.err);
     let shows_pause = |page: &String| page.contains("ALL drains are paused");
     stage.until("a page shows the pause", || drawn().last().is_some_and(shows_pause)).await;
 
@@ -264,15 +273,17 @@ async fn watch_on_a_terminal_draws_each_page_over_the_last_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_api_server_it_says_so_and_fails() {
+async fn without_an_api_server_it_reports_that_and_fails() {
     let stage = Stage::new(154).await;
     let folder = stage.folder.path();
-    let said =
+    let output =
         run(folder, sundown(folder).args(["status", "--kubeconfig", "/nowhere/kubeconfig"])).await;
     assert!(
-        said.code == Some(1) && said.err.contains("/nowhere/kubeconfig") && said.out.is_empty(),
+        output.code == Some(1)
+            && output.err.contains("/nowhere/kubeconfig")
+            && output.out.is_empty(),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -357,20 +368,20 @@ async fn a_reader_that_has_enough_is_no_error() {
         &["--help"],
         &["run", "--help"],
     ] {
-        let said = into_a_closed_pipe(&stage, words).await;
-        let ended = said.err.lines().last().unwrap_or_default();
+        let output = into_a_closed_pipe(&stage, words).await;
+        let ended = output.err.lines().last().unwrap_or_default();
         assert!(
             ended == "code=0" || (ended == "code=1" && words[0] == "check"),
             "{words:?}: {}",
-            said.err
+            output.err
         );
-        assert_eq!(said.err.lines().count(), 1, "{words:?}: {}", said.err);
+        assert_eq!(output.err.lines().count(), 1, "{words:?}: {}", output.err);
     }
 }
 
 /// Runs a command whose standard output nobody reads any more; its exit code is the last line of
 /// the errors.
-async fn into_a_closed_pipe(stage: &Stage, words: &[&str]) -> Said {
+async fn into_a_closed_pipe(stage: &Stage, words: &[&str]) -> CommandOutput {
     let script = "{ sleep 0.2; \"$@\"; echo \"code=$?\" >&2; } | true; sleep 0";
     let mut shell = Command::new("bash");
     shell.args(["-c", script, "sh"]).arg(binary()).args(words);

@@ -4,7 +4,7 @@
 //! case is played to the embedded server (in plain `cargo test`) and to the real one: to a
 //! Kubernetes control plane where SUNDOWN_CONTROL_PLANE names one (`tests/control-plane/build`), to
 //! moto for SQS, where SUNDOWN_PYTHON names an interpreter that has it (`tests/contract/python`).
-//! Without them those tests say that they are skipped; with `required` for a value they fail.
+//! Without them those tests report that they are skipped; with `required` for a value they fail.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,

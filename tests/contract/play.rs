@@ -1,4 +1,4 @@
-//! Plays cases to a server and says where its answers differ from what is written.
+//! Plays cases to a server and reports where its answers differ from what is written.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -118,7 +118,7 @@ impl<'a, S: Server> Player<'a, S> {
         Self { server, saved, watches: BTreeMap::new() }
     }
 
-    /// Plays all steps, and says which differ.
+    /// Plays all steps, and returns those that differ.
     pub async fn play(&mut self, steps: &[Step]) -> Result<(), String> {
         let mut differences = Vec::new();
         for (n, step) in steps.iter().enumerate() {
@@ -184,8 +184,8 @@ impl<'a, S: Server> Player<'a, S> {
 
     async fn ask_once(&mut self, ask: &Ask) -> Result<(), Difference> {
         let answer = self.send(ask).await;
-        let told = [("retryAfter", "retry-after"), ("queryError", "x-amzn-query-error")];
-        let told = told
+        let header_fields = [("retryAfter", "retry-after"), ("queryError", "x-amzn-query-error")];
+        let header_fields = header_fields
             .map(|(name, header)| {
                 Some((name, answer.headers.get(header)?.to_str().unwrap().to_owned()))
             })
@@ -200,7 +200,7 @@ impl<'a, S: Server> Player<'a, S> {
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes).into_owned()));
         if ask.unlike.is_none() || !self.server.is_stand_in() {
-            self.compare(answer.code, body.clone(), told, ask)?;
+            self.compare(answer.code, body.clone(), header_fields, ask)?;
         }
         for (name, pointer) in &ask.saves {
             match body.pointer(pointer) {
@@ -216,7 +216,7 @@ impl<'a, S: Server> Player<'a, S> {
         &self,
         code: u16,
         mut body: Value,
-        told: Vec<(&str, String)>,
+        header_fields: Vec<(&str, String)>,
         ask: &Ask,
     ) -> Result<(), Difference> {
         let refusal = code >= 400;
@@ -228,7 +228,9 @@ impl<'a, S: Server> Player<'a, S> {
             if let Some(message) = fields.remove("Message").filter(|_| self.server.is_stand_in()) {
                 fields.insert("message".to_owned(), message);
             }
-            fields.extend(told.into_iter().map(|(name, value)| (name.to_owned(), value.into())));
+            fields.extend(
+                header_fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())),
+            );
         }
         let seen = through(&self.saved.hide_in(&body), &ask.expected, refusal);
         let (expected, actual) = (

@@ -9,17 +9,18 @@ use std::{
 
 use crate::process::{Folder, LIMIT, Process, bound};
 
-/// The interpreter; `None`, and it is said why, where nobody made one.
+/// The Python interpreter of `SUNDOWN_PYTHON`. `None` if the variable is not set: the test is then
+/// skipped, and its output has the reason.
 pub fn interpreter() -> Option<PathBuf> {
-    let Some(said) = std::env::var_os("SUNDOWN_PYTHON") else {
+    let Some(setting) = std::env::var_os("SUNDOWN_PYTHON") else {
         crate::skip::skip("SUNDOWN_PYTHON is not set; see tests/contract/python");
         return None;
     };
     assert!(
-        said != "required",
+        setting != "required",
         "SUNDOWN_PYTHON=required: run tests/contract/python and give the interpreter that it prints"
     );
-    let python = PathBuf::from(said);
+    let python = PathBuf::from(setting);
     let has = Command::new(&python)
         .args(["-c", "import moto.server, boto3, awscli"])
         .stdin(Stdio::null())

@@ -53,8 +53,8 @@ pub struct Ask {
     pub headers: Vec<(&'static str, String)>,
     pub body: Option<Value>,
     pub code: u16,
-    /// Of a success: the fields that are looked at, as [`shown`](crate::shown) says. Of a refusal:
-    /// the whole of it.
+    /// Of a success: the fields that are looked at, as [`shown`](crate::shown) selects them. Of a
+    /// refusal: the whole of it.
     pub expected: Value,
     /// Names for later, and where their values are in the answer.
     pub saves: Vec<(&'static str, &'static str)>,

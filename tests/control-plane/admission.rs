@@ -1,4 +1,5 @@
-//! An admission webhook that says what a test wants: a real HTTPS server, asked by the API server.
+//! An admission webhook with the answers that a test sets: a real HTTPS server, asked by the API
+//! server.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +34,7 @@ pub enum Verdict {
 
 type Verdicts = BTreeMap<String, Verdict>;
 
-/// A running webhook. What it was told nothing of it allows.
+/// A running webhook. It allows evictions in every namespace without a verdict.
 pub struct Webhook {
     pub address: SocketAddr,
     verdicts: watch::Sender<Verdicts>,
@@ -63,17 +64,17 @@ impl Webhook {
         let (verdicts, asked) =
             (watch::Sender::new(Verdicts::new()), Arc::new(Mutex::new(Vec::new())));
         let held = Arc::new(());
-        let (said, seen, waiting) = (verdicts.subscribe(), asked.clone(), Arc::downgrade(&held));
+        let (changes, seen, waiting) = (verdicts.subscribe(), asked.clone(), Arc::downgrade(&held));
         let server = tokio::spawn(async move {
             // Connections end with the set, and that with the task.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, said, seen, waiting) =
-                    (tls.clone(), said.clone(), seen.clone(), waiting.clone());
+                let (tls, changes, seen, waiting) =
+                    (tls.clone(), changes.clone(), seen.clone(), waiting.clone());
                 connections.spawn(async move {
                     let Ok(stream) = tls.accept(stream).await else { return };
                     let service = service_fn(|request| {
-                        answer(request, said.clone(), seen.clone(), waiting.clone())
+                        answer(request, changes.clone(), seen.clone(), waiting.clone())
                     });
                     drop(
                         http1::Builder::new().serve_connection(TokioIo::new(stream), service).await,
@@ -84,8 +85,8 @@ impl Webhook {
         Self { address, verdicts, asked, held, server }
     }
 
-    /// What it says from now on of a namespace; `None`: it allows.
-    pub fn says(&self, namespace: &str, verdict: Option<Verdict>) {
+    /// Sets its answer about evictions in a namespace. `None`: it allows them.
+    pub fn set_verdict(&self, namespace: &str, verdict: Option<Verdict>) {
         self.verdicts.send_modify(|all| {
             match verdict {
                 Some(verdict) => all.insert(namespace.to_owned(), verdict),
@@ -116,7 +117,7 @@ impl Drop for Webhook {
 
 async fn answer(
     request: Request<Incoming>,
-    mut said: watch::Receiver<Verdicts>,
+    mut verdicts: watch::Receiver<Verdicts>,
     seen: Arc<Mutex<Vec<(String, String, String)>>>,
     waiting: Weak<()>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -129,11 +130,11 @@ async fn answer(
     seen.lock().unwrap().push((text("operation"), namespace.clone(), text("name")));
     let mut held = None;
     let verdict = loop {
-        let verdict = said.borrow_and_update().get(&namespace).cloned();
+        let verdict = verdicts.borrow_and_update().get(&namespace).cloned();
         match verdict {
             Some(Verdict::Hold) => {
                 held = held.or_else(|| waiting.upgrade());
-                if said.changed().await.is_err() {
+                if verdicts.changed().await.is_err() {
                     break verdict;
                 }
             }

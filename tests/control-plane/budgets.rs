@@ -175,7 +175,7 @@ async fn is_refused(stage: &Stage, pod: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_are_not_ready_go_as_their_budgets_policy_says() {
+async fn pods_that_are_not_ready_are_evicted_by_their_budgets_policy() {
     let Some(stage) = Stage::new(21).await else { return };
     stage.alone().await;
     let instances = stage.group(3).await;

@@ -1,4 +1,4 @@
-//! `sundown check` with the rights of `deploy/`: what a real API server says of them.
+//! `sundown check` with the rights of `deploy/`: how a real API server answers about them.
 
 use serde_json::{Value, json};
 
@@ -33,9 +33,9 @@ async fn findings(stage: &Stage, token: &str, point: &str) -> Vec<(String, Strin
         ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ]);
-    let said = run(folder, &mut command).await;
-    let report: Value =
-        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
+    let output = run(folder, &mut command).await;
+    let report: Value = serde_json::from_str(&output.out)
+        .unwrap_or_else(|e| panic!("{e}: {}{}", output.out, output.err));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let of_point = report["findings"].as_array().unwrap().iter().filter(|f| f["point"] == point);
     of_point.map(|f| (text(&f["answer"]), text(&f["about"]))).collect()

@@ -48,7 +48,7 @@ pub struct Cluster {
     port: u16,
     etcd: [u16; 2],
     ca: Vec<u8>,
-    /// What the API server and the controller manager are told beside what every test needs.
+    /// Flags of the API server and the controller manager beyond those that every test needs.
     flags: [Vec<String>; 2],
     /// Goes last.
     place: Option<SemaphorePermit<'static>>,
@@ -63,22 +63,22 @@ enum Down {
 }
 use Down::{Ended, Late};
 
-/// What a cluster is told beside what every test needs.
+/// Flags of a cluster beyond those that every test needs.
 #[derive(Default)]
 pub struct Flags<'a> {
     pub api_server: &'a [&'a str],
     pub controllers: &'a [&'a str],
 }
 
-/// Where the programs are, as `tests/control-plane/build` says; `None`: nobody built them.
+/// The folder of the programs that `tests/control-plane/build` prints. `None`: they are not built.
 pub fn tools() -> Option<PathBuf> {
-    let said = std::env::var_os("SUNDOWN_CONTROL_PLANE")?;
+    let setting = std::env::var_os("SUNDOWN_CONTROL_PLANE")?;
     assert!(
-        said != "required",
+        setting != "required",
         "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that \
          it prints"
     );
-    let folder = PathBuf::from(said);
+    let folder = PathBuf::from(setting);
     assert!(
         folder.join("complete").exists(),
         "SUNDOWN_CONTROL_PLANE={} holds no control plane: run tests/control-plane/build",
@@ -251,7 +251,7 @@ impl Cluster {
         let program = self.tools.join(name);
         let mut command = bound(&program);
         command.args(args).env_clear().env("HOME", self.folder.path());
-        // How much garbage may lie: tests/run says so; benches/ measures with what is usual.
+        // How much garbage may lie: tests/run sets it; benches/ measures with what is usual.
         if let Some(gogc) = std::env::var_os("SUNDOWN_TEST_GOGC") {
             command.env("GOGC", gogc);
         }
@@ -446,9 +446,9 @@ impl Cluster {
             .arg(self.kubeconfig(ADMIN))
             .args(args)
             .env("HOME", self.folder.path());
-        let said = crate::process::run(self.folder.path(), &mut command).await;
-        assert_eq!(said.code, Some(0), "kubectl {args:?}: {}", said.err);
-        said.out
+        let output = crate::process::run(self.folder.path(), &mut command).await;
+        assert_eq!(output.code, Some(0), "kubectl {args:?}: {}", output.err);
+        output.out
     }
 }
 

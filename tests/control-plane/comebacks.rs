@@ -37,7 +37,7 @@ async fn s20_a_deployment_that_puts_its_pod_back_on_the_cordoned_node_is_left_al
     let mut sundown = stage.leader("sundown", &[]).await;
     stage.world.aws.terminate(&instance, true);
     sundown.counts("owners_left_alone_total", 1.0).await;
-    stage.told("default", &node, "PodsComeBack", "ReplicaSet default/agent-").await;
+    stage.wait_for_event("default", &node, "PodsComeBack", "ReplicaSet default/agent-").await;
     let before = evicted(&stage, "agent-");
     assert!(
         (4..=5).contains(&before.len()),

@@ -17,15 +17,15 @@ async fn web(stage: &Stage, stop: &str) {
     stage.allowing("default", &pods.budget("minAvailable", &json!(3)), 1).await;
 }
 
-/// The Node of an instance, once its record says that it is released.
+/// The Node of an instance, once its record shows that it is released.
 pub(crate) async fn released(stage: &Stage, instance: &str) -> Value {
     let path = format!("/api/v1/nodes/{}", node_name(instance));
-    let says_so = |n: &Value| {
+    let is_released = |n: &Value| {
         n["metadata"]["annotations"]["sundown.dev/record"]
             .as_str()
             .is_some_and(|r| r.contains("\"released\""))
     };
-    stage.until("the record says so", &path, says_so).await
+    stage.until("the record shows that", &path, is_released).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,7 @@ const BEAT: Duration = Duration::from_secs(40);
 /// (15 s).
 const HANDED_OVER: Duration = Duration::from_secs(8);
 
-/// Two nodes in mid-drain: the pod `slow` of the first is told to stop and takes its time, the pod
+/// Two nodes in mid-drain: the pod `slow` of the first is asked to stop and takes its time, the pod
 /// `held` of the second waits for its budget.
 async fn two_drains(stage: &Stage, slow: u64) -> [String; 2] {
     let instances: [String; 2] =
@@ -105,8 +105,8 @@ async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_told_to_stop_in_mid_drain_hands_over_at_once_or_leaves_it_to_the_next_process()
- {
+async fn a_leader_that_is_stopped_in_mid_drain_hands_over_at_once_or_leaves_it_to_the_next_process()
+{
     let Some(stage) = stage_of_ours(4).await else { return };
     let instances = two_drains(&stage, 10).await;
     let mut first = stage.start("sundown-0", &replica_token(0), &[]);
@@ -117,10 +117,10 @@ async fn a_leader_that_is_told_to_stop_in_mid_drain_hands_over_at_once_or_leaves
         stage.world.aws.terminate(instance, true);
     }
     in_mid_drain(&stage).await;
-    let told = now();
+    let stopped_at = now();
     first.signal("TERM");
     second.counts("leader", 1.0).await;
-    let unled = taken(&calls(&stage)).since_or_zero(told);
+    let unled = taken(&calls(&stage)).since_or_zero(stopped_at);
     assert!(unled < HANDED_OVER, "it took {unled:?}");
     assert_eq!(first.ended().await.code(), Some(0));
 
@@ -156,7 +156,7 @@ async fn change_elsewhere(stage: &mut Stage, instances: &[String], newcomer: &st
     stage.cluster.kill_api_server();
 }
 
-/// The first thing that a watch of Nodes from this version on says.
+/// The first event of a watch of Nodes from this version.
 async fn first_of_watch(client: &kube::Client, version: &str) -> Value {
     let path = format!("/api/v1/nodes?watch=true&timeoutSeconds=1&resourceVersion={version}");
     let end = Instant::now() + LIMIT;
@@ -210,11 +210,11 @@ async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_
     }
 
     stage.cluster.restart_api_server().await;
-    let said = first_of_watch(&stage.cluster.client(ADMIN), &seen).await;
+    let first_event = first_of_watch(&stage.cluster.client(ADMIN), &seen).await;
     assert_eq!(
-        (&said["type"], &said["object"]["code"]),
+        (&first_event["type"], &first_event["object"]["code"]),
         (&json!("ERROR"), &json!(410)),
-        "it has forgotten: {said}"
+        "it has forgotten: {first_event}"
     );
     let expired = |line: &String| line.contains("cannot watch nodes") && line.contains("410");
     wait_for("Sundown's watch of nodes gets 410", || {

@@ -27,10 +27,10 @@ async fn apply_chart(stage: &Stage) {
         --set rbac.admissionPolicy=true,rbac.deleteNode=true,config.outOfServiceTaint=true \
         -s templates/rbac.yaml -s templates/admission-policy.yaml";
     helm.args(words.split_whitespace()).arg(CHART).env_clear().env("HOME", folder);
-    let said = run(folder, &mut helm).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let output = run(folder, &mut helm).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     let file = folder.join("chart.yaml");
-    std::fs::write(&file, said.out).unwrap();
+    std::fs::write(&file, output.out).unwrap();
     stage.cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
 }
 

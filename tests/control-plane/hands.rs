@@ -178,19 +178,19 @@ pub async fn completed_by_sundown(stage: &Stage, instance: &str) -> ActionReport
     action
 }
 
-/// The pods on an instance's node, as far as they tell why they are there.
+/// The pods on an instance's node, with the fields that show why they are still there.
 async fn on_node(stage: &Stage, instance: &str) -> Vec<String> {
     let list = stage
         .get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", node_name(instance)))
         .await
         .unwrap();
-    let said = |p: &Value| {
+    let text = |p: &Value| {
         format!(
             "{} {} {}",
             p["metadata"]["name"], p["metadata"]["deletionTimestamp"], p["status"]["phase"]
         )
     };
-    list["items"].as_array().unwrap().iter().map(said).collect()
+    list["items"].as_array().unwrap().iter().map(text).collect()
 }
 
 /// Makes a Node not Ready, as the node lifecycle controller does when its kubelet has been silent for

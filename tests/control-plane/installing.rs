@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     audit::{USER, calls},
     cluster::{ADMIN, Flags},
-    process::{LIMIT, Process, Said, run, sundown},
+    process::{CommandOutput, LIMIT, Process, run, sundown},
     stage::{Stage, condition},
 };
 
@@ -56,10 +56,10 @@ impl Helm<'_> {
         command
     }
 
-    async fn run(&self, args: &[&str]) -> Said {
-        let said = run(self.stage.cluster.folder.path(), &mut self.command(args)).await;
-        assert_eq!(said.code, Some(0), "{} {args:?}: {}{}", self.program, said.out, said.err);
-        said
+    async fn run(&self, args: &[&str]) -> CommandOutput {
+        let output = run(self.stage.cluster.folder.path(), &mut self.command(args)).await;
+        assert_eq!(output.code, Some(0), "{} {args:?}: {}{}", self.program, output.out, output.err);
+        output
     }
 }
 
@@ -167,7 +167,7 @@ async fn what_is_there(stage: &Stage) {
 }
 
 /// Whether a service account may do this.
-async fn may(stage: &Stage, account: &str, what: &str) -> Said {
+async fn may(stage: &Stage, account: &str, what: &str) -> CommandOutput {
     let folder = stage.cluster.folder.path();
     let mut command = Command::new(stage.cluster.tools().join("kubectl"));
     command
@@ -192,14 +192,14 @@ async fn what_it_may(stage: &Stage) {
         (false, "delete nodes"),
         (false, "get secrets -n edge"),
     ] {
-        let said = may(stage, &format!("{NAMESPACE}:sundown"), what).await;
-        assert_eq!(said.out.trim(), if is_to { "yes" } else { "no" }, "{what}: {}", said.err);
+        let output = may(stage, &format!("{NAMESPACE}:sundown"), what).await;
+        assert_eq!(output.out.trim(), if is_to { "yes" } else { "no" }, "{what}: {}", output.err);
     }
 }
 
 /// The hook's pod is kwok's, which runs nothing: its command here, with its settings, by its
 /// account.
-async fn what_the_check_says(stage: &Stage, pod: &Value) {
+async fn run_check(stage: &Stage, pod: &Value) {
     let (folder, container) = (stage.cluster.folder.path(), &pod["spec"]["containers"][0]);
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
     let token = stage.cluster.kubectl(&["create", "token", account, "-n", NAMESPACE]).await;
@@ -230,9 +230,9 @@ async fn what_the_check_says(stage: &Stage, pod: &Value) {
         ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ]);
-    let said = run(folder, &mut command).await;
-    let report: Value = serde_json::from_str(&said.out)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err));
+    let output = run(folder, &mut command).await;
+    let report: Value = serde_json::from_str(&output.out)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", output.out, output.err));
     for point in [
         "groups",
         "no-other-handler",
@@ -252,13 +252,13 @@ async fn what_the_check_says(stage: &Stage, pod: &Value) {
         assert!(
             !answers.is_empty() && answers.iter().all(|answer| *answer == "yes"),
             "{point}: {}",
-            said.out
+            output.out
         );
     }
-    assert_eq!(said.code, Some(0), "{}", said.out);
+    assert_eq!(output.code, Some(0), "{}", output.out);
 }
 
-/// `helm test`; the pod of the hook is kwok's and ends well when it is told to.
+/// `helm test`; the pod of the hook is kwok's and ends well when it is asked to.
 async fn is_tested(stage: &Stage, helm: &Helm<'_>) {
     let folder = stage.cluster.folder.path();
     let mut testing = Process::start(
@@ -269,7 +269,7 @@ async fn is_tested(stage: &Stage, helm: &Helm<'_>) {
     let hook = format!("/api/v1/namespaces/{NAMESPACE}/pods/{NAMESPACE}-sundown-check");
     let pod = stage.until("the check runs", &hook, |p| p["status"]["phase"] == "Running").await;
     assert_eq!(pod["spec"]["containers"][0]["args"], json!(["check"]));
-    what_the_check_says(stage, &pod).await;
+    run_check(stage, &pod).await;
     stage
         .cluster
         .kubectl(&[
@@ -302,13 +302,13 @@ async fn comes_and_goes(stage: &Stage, program: &'static str) {
         "--timeout",
         "90s",
     ];
-    let said = helm.run(&[&["install"], &usual[..]].concat()).await;
+    let output = helm.run(&[&["install"], &usual[..]].concat()).await;
     assert!(
-        said.out.contains("get lease edge-sundown")
-            && !said.err.contains("would violate PodSecurity"),
+        output.out.contains("get lease edge-sundown")
+            && !output.err.contains("would violate PodSecurity"),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
     is_rolled_out(stage, 1).await;
     what_is_there(stage).await;
@@ -356,13 +356,13 @@ async fn the_chart_is_installed_tested_upgraded_and_leaves_nothing() {
         .arg(stage.cluster.kubeconfig(ADMIN))
         .args(["create", "-n", "strict", "-f"])
         .arg(&careless);
-    let said =
+    let output =
         run(stage.cluster.folder.path(), refused.env("HOME", stage.cluster.folder.path())).await;
     assert!(
-        said.err.contains("violates PodSecurity \"restricted"),
+        output.err.contains("violates PodSecurity \"restricted"),
         "such a namespace takes not every pod: {}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
     for program in ["helm", "helm4"] {
         comes_and_goes(&stage, program).await;

@@ -1,7 +1,7 @@
 //! Sundown as a process against a real Kubernetes control plane, and the embedded AWS.
 //!
 //! `tests/control-plane/build` builds the control plane and prints where it is;
-//! SUNDOWN_CONTROL_PLANE says so to these tests. Without it they are skipped, with
+//! `SUNDOWN_CONTROL_PLANE` names the folder for these tests. Without it they are skipped, with
 //! SUNDOWN_CONTROL_PLANE=required they fail.
 #![allow(
     unreachable_pub,

@@ -31,7 +31,7 @@ impl Pods {
         self
     }
 
-    /// Stopped so long after they are told to, neither sooner nor later.
+    /// They stop exactly this long after they are asked to.
     pub fn stopping_after(self, time: &str) -> Self {
         self.with("stop-after", time).with("stop-within", time)
     }
@@ -147,7 +147,7 @@ pub fn collection(namespace: &str, kind: &str) -> String {
         "Job" => ("/apis/batch/v1", "jobs"),
         "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets"),
         "RoleBinding" => ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
-        other => panic!("nobody said where a {other} is"),
+        other => panic!("no path is known for a {other}"),
     };
     format!("{root}/namespaces/{namespace}/{plural}")
 }
@@ -188,8 +188,8 @@ impl Stage {
     pub async fn alone(&self) {
         let deployment = "/apis/apps/v1/namespaces/sundown/deployments/sundown";
         self.patch(deployment, &json!({ "spec": { "replicas": 0 } })).await;
-        // Not before its pods are made: its controller has heard it, and told its ReplicaSet, whose
-        // controller has.
+        // Not before its pods are made: its controller has seen it and has updated its ReplicaSet,
+        // and the controller of that has seen it, too.
         let heard = |object: &Value| {
             object["status"]["observedGeneration"] == object["metadata"]["generation"]
         };
@@ -230,7 +230,7 @@ impl Stage {
             .unwrap_or_else(|error| panic!("cannot patch {path}: {error}"));
     }
 
-    /// What a kubelet says of a pod's readiness.
+    /// What a kubelet reports about a pod's readiness.
     pub async fn report_ready(&self, pod: &str, ready: bool) {
         let status = if ready { "True" } else { "False" };
         let conditions = json!([

@@ -43,7 +43,9 @@ async fn a_pod_that_a_person_deletes_is_gone_and_a_node_that_a_person_uncordons_
         "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{}%2Creason%3DUncordoned",
         node_name(uncordoned)
     );
-    stage.until("it is told", &event, |list| !list["items"].as_array().unwrap().is_empty()).await;
+    stage
+        .until("an Event reports it", &event, |list| !list["items"].as_array().unwrap().is_empty())
+        .await;
     // The taint keeps away whom the scheduler would have to send there.
     let homeless = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "homeless" },

@@ -115,7 +115,9 @@ async fn was_forced(
     assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
     let after = deletes[0].answered.since_or_zero(accepted);
     assert!(after >= FORCED_AFTER, "{name} was forced after {after:?}");
-    stage.told("default", &node_name(instance), "Forced", &format!("{namespace}/{name}")).await;
+    stage
+        .wait_for_event("default", &node_name(instance), "Forced", &format!("{namespace}/{name}"))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,9 +172,11 @@ async fn what_cannot_be_evicted_is_reported_waited_for_and_deleted_at_the_deadli
         "the namespace controller deleted it"
     );
 
-    // The rest is told aloud, and goes when the deadline comes.
-    stage.told("default", "knot", "Blocked", "more than one PodDisruptionBudget").await;
-    stage.told("default", "single", "Blocked", "needs 1 healthy pods and has 1 currently").await;
+    // Events report the rest, which goes when the deadline comes.
+    stage.wait_for_event("default", "knot", "Blocked", "more than one PodDisruptionBudget").await;
+    stage
+        .wait_for_event("default", "single", "Blocked", "needs 1 healthy pods and has 1 currently")
+        .await;
     was_forced(&stage, "default", "knot", knot, 500, accepted[0]).await;
     was_forced(&stage, "default", "single", single, 429, accepted[2]).await;
     was_forced(&stage, "doomed", "doomed", doomed, 403, accepted[3]).await;

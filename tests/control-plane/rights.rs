@@ -88,7 +88,7 @@ fn grants(roles: &[Value]) -> Vec<Grant> {
 /// use of.
 fn differences(grants: &[Grant], calls: &[Call]) -> Vec<String> {
     let ours: Vec<_> = calls.iter().filter(|c| c.user == USER).collect();
-    let said = |c: &Call| {
+    let text = |c: &Call| {
         format!(
             "{} {}/{} {:?} in {:?} ({})",
             c.verb, c.group, c.resource, c.name, c.namespace, c.uri
@@ -97,11 +97,11 @@ fn differences(grants: &[Grant], calls: &[Call]) -> Vec<String> {
     let refused = ours
         .iter()
         .filter(|c| [401, 403].contains(&c.code))
-        .map(|c| format!("refused: {}", said(c)));
+        .map(|c| format!("refused: {}", text(c)));
     let lacking = ours
         .iter()
         .filter(|c| !grants.iter().any(|g| g.allows(c)))
-        .map(|c| format!("no rule: {}", said(c)));
+        .map(|c| format!("no rule: {}", text(c)));
     let unused = grants
         .iter()
         .filter(|g| !ours.iter().any(|c| g.allows(c)))
@@ -161,16 +161,16 @@ fn written() -> Vec<Value> {
 /// `sundown` with these arguments, by who has Sundown's own rights, as in its pod.
 async fn command(stage: &Stage, args: &[&str]) {
     let folder = stage.cluster.folder.path();
-    let said = run(
+    let output = run(
         folder,
         sundown(folder).args(args).arg("--kubeconfig").arg(stage.cluster.kubeconfig(SUNDOWN)),
     )
     .await;
-    assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+    assert_eq!(output.code, Some(0), "{args:?}: {}", output.err);
 }
 
 /// Everything that Sundown ever calls: evictions, a pod that is forced past its budget, a
-/// DaemonSet, a pause, an Event that is told twice.
+/// DaemonSet, a pause, an Event that is counted twice.
 /// An instance is launched, and its hook is completed: its node is ready, and its kubelet renews its
 /// Lease.
 async fn launch(stage: &Stage) {
@@ -238,9 +238,11 @@ async fn everything(stage: &Stage) {
     for (record, times) in [("nonsense", 1), ("nonsense, too", 2)] {
         let damaged = json!({ "metadata": { "annotations": { "sundown.dev/record": record } } });
         patch(&stage.cluster.client(ADMIN), &node_path(&instances[2]), &damaged).await;
-        let told = |e: &Value| e["involvedObject"]["name"] == node && e["count"] == times;
+        let is_counted = |e: &Value| e["involvedObject"]["name"] == node && e["count"] == times;
         stage
-            .until("it is told", events, |list| list["items"].as_array().unwrap().iter().any(told))
+            .until("the Event is written", events, |list| {
+                list["items"].as_array().unwrap().iter().any(is_counted)
+            })
             .await;
     }
 }

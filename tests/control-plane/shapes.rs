@@ -1,4 +1,4 @@
-//! Every shape in which AWS says that an instance goes, each alone on a queue of ours.
+//! Every shape in which AWS reports that an instance goes, each alone on a queue of ours.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const NATIVE: &str = "native";
 const NATIVE_SNS: &str = "native-sns";
 const OURS: &str = "ours";
 
-/// A group whose hook tells a queue in the native shape.
+/// A group whose hook notifies a queue in the native shape.
 async fn native(stage: &Stage, queue: &str, envelope: Envelope, nodes: usize) -> Vec<String> {
     let heartbeat_timeout = Duration::from_mins(5);
     let hook = HookSpec {
@@ -103,7 +103,7 @@ impl Scene {
         Some(Self { stage, sundown, hooked, native, native_sns, spot })
     }
 
-    /// The Node's record says that the drain is over; the pod on it was evicted, once, or not at
+    /// The Node's record shows that the drain is over; the pod on it was evicted, once, or not at
     /// all.
     async fn is_drained(&self, instance: &str, evicts: bool) {
         let path = format!("/api/v1/nodes/{}", node_name(instance));

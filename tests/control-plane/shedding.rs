@@ -60,7 +60,7 @@ impl Load {
             resources: &["configmaps"],
         };
         stage.ask(webhook.address, &rule).await;
-        webhook.says("load", Some(Verdict::Deny(403, "no".to_owned())));
+        webhook.set_verdict("load", Some(Verdict::Deny(403, "no".to_owned())));
         let load = Self {
             webhook,
             client: stage.cluster.client(ADMIN),
@@ -76,7 +76,7 @@ impl Load {
 
     /// Takes all the room: from here on others are turned away.
     async fn fill(&mut self, stage: &Stage) {
-        self.webhook.says("load", Some(Verdict::Hold));
+        self.webhook.set_verdict("load", Some(Verdict::Hold));
         for _ in 0..REQUESTS {
             let (client, turned_away) = (self.client.clone(), self.turned_away.clone());
             self.requests.spawn(async move {
@@ -91,7 +91,7 @@ impl Load {
                 }
             });
         }
-        // One who is turned away says little: a call of somebody else may have had that place, and
+        // A refused call proves little: a call of somebody else may have had that place, and
         // have given it back since.
         stage.holds("all the room is taken", async || self.webhook.held() >= self.room).await;
         // Then who comes may still be queued, until that is full too.
@@ -105,7 +105,7 @@ impl Load {
 
     /// Gives the room back.
     async fn stop(&mut self) {
-        self.webhook.says("load", None);
+        self.webhook.set_verdict("load", None);
         while let Some(done) = self.requests.join_next().await {
             done.unwrap();
         }
@@ -217,7 +217,7 @@ async fn is_turned_away_and_comes_back(stage: &Stage, room: usize) {
             2.0,
         )
         .await;
-    assert!(!sundown.lines("Cannot accept the interruption yet").is_empty(), "it is not said");
+    assert!(!sundown.lines("Cannot accept the interruption yet").is_empty(), "it is not logged");
     load.stop().await;
     stage.accepted(&instances[0]).await;
 

@@ -21,7 +21,7 @@ use crate::{
     process::{LIMIT, Process, sundown},
 };
 
-/// How long a hook lasts without a heartbeat where a test does not say.
+/// How long a hook lasts without a heartbeat if the test sets no other time.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The real Kubernetes, the embedded AWS.
@@ -36,7 +36,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// `None`, and it is said why, where there is no control plane to be had.
+    /// `None` if no control plane is available; the output of the test has the reason.
     pub async fn new(seed: u64) -> Option<Self> {
         Self::of(seed, &Flags::default()).await
     }
@@ -50,7 +50,7 @@ impl Stage {
     /// As [`new`](Self::new), with flags.
     pub async fn of(seed: u64, flags: &Flags<'_>) -> Option<Self> {
         let stage = Self::bare(seed, flags).await?;
-        // As the documentation says, with the policy that refuses what Sundown never writes; the
+        // As in the documentation, with the policy that refuses what Sundown never writes; the
         // pods of this Deployment are kwok's and do nothing.
         stage
             .cluster

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     cluster::ADMIN,
     hands::{accepted, completed_by_sundown, hold, let_go, stage_of_ours},
-    process::{Said, binary, run},
+    process::{CommandOutput, binary, run},
     stage::{Stage, node_name},
 };
 
@@ -45,7 +45,11 @@ async fn reader(stage: &Stage) -> std::path::PathBuf {
 }
 
 /// `kubectl sundown ...`, where a link of that name is in the PATH.
-pub async fn kubectl_sundown(stage: &Stage, kubeconfig: &std::path::Path, words: &[&str]) -> Said {
+pub async fn kubectl_sundown(
+    stage: &Stage,
+    kubeconfig: &std::path::Path,
+    words: &[&str],
+) -> CommandOutput {
     let folder = stage.cluster.folder.path();
     let link = folder.join("kubectl-sundown");
     if !link.exists() {
@@ -74,10 +78,10 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     accepted(&stage, &instance).await;
     sundown.counts("blocked_pods{reason=\"pdb\"}", 1.0).await;
 
-    let said = kubectl_sundown(&stage, &kubeconfig, &["status", "-o", "json"]).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let output = kubectl_sundown(&stage, &kubeconfig, &["status", "-o", "json"]).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     let status: Value =
-        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.out));
+        serde_json::from_str(&output.out).unwrap_or_else(|e| panic!("{e}: {}", output.out));
     assert_eq!(
         (&status["leader"]["lease"], &status["notes"]),
         (&json!("sundown/sundown"), &json!([])),
@@ -95,33 +99,33 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     );
     assert_eq!(drain["hooks"][0]["hook"], "drain");
 
-    let said = kubectl_sundown(&stage, &kubeconfig, &["status", &instance]).await;
+    let output = kubectl_sundown(&stage, &kubeconfig, &["status", &instance]).await;
     assert!(
-        said.code == Some(0)
-            && said.out.contains("default/held: pdb")
-            && said.out.contains("deadline   "),
+        output.code == Some(0)
+            && output.out.contains("default/held: pdb")
+            && output.out.contains("deadline   "),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
     // The Event that names the budget comes after half a minute.
     let path = format!(
         "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{}%2Creason%3DBlocked",
         node_name(&instance)
     );
-    let told = stage
-        .until("it is told on the node", &path, |list| {
+    let events = stage
+        .until("an Event on the node reports it", &path, |list| {
             !list["items"].as_array().unwrap().is_empty()
         })
         .await;
-    let message = told["items"][0]["message"].as_str().unwrap();
+    let message = events["items"][0]["message"].as_str().unwrap();
     assert!(
         message.contains("default/held (pdb default/held)")
             && message.contains("deleted by force from"),
         "{message}"
     );
 
-    // Who may only read pauses nothing, and is told why.
+    // A person who may only read pauses nothing, and the error has the reason.
     let denied = kubectl_sundown(&stage, &kubeconfig, &["pause"]).await;
     assert!(
         denied.code == Some(1) && denied.err.contains("cannot patch resource"),
@@ -132,14 +136,14 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     completed_by_sundown(&stage, &instance).await;
     tokio::time::timeout(Duration::from_mins(1), async {
         loop {
-            let said = kubectl_sundown(&stage, &kubeconfig, &["status"]).await;
-            if said
+            let output = kubectl_sundown(&stage, &kubeconfig, &["status"]).await;
+            if output
                 .out
                 .contains("The drain of 1 node is over; it stays cordoned until its instance goes.")
             {
                 break;
             }
-            assert_eq!(said.code, Some(0), "{}", said.err);
+            assert_eq!(output.code, Some(0), "{}", output.err);
         }
     })
     .await

@@ -35,7 +35,7 @@ struct Scene {
     sundown: Process,
     instances: Vec<String>,
     webhook: Webhook,
-    /// Where the API server was told of a webhook for `mended` that is not there.
+    /// The configuration of a webhook for `mended` that does not run.
     missing: String,
 }
 
@@ -65,15 +65,18 @@ impl Scene {
             resources: &["pods/eviction"],
         };
         for namespace in ["refused", "relented", "silent"] {
-            webhook.says(namespace, Some(Verdict::Deny(403, "the data is being moved".to_owned())));
+            webhook.set_verdict(
+                namespace,
+                Some(Verdict::Deny(403, "the data is being moved".to_owned())),
+            );
         }
         stage.ask(webhook.address, &evictions("guard", &["refused", "relented", "silent"])).await;
         // Nobody listens there any more.
-        let nobody: SocketAddr =
+        let unused_address: SocketAddr =
             std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        stage.ask(nobody, &evictions("down", &["down"])).await;
-        let missing = stage.ask(nobody, &evictions("mended", &["mended"])).await;
-        webhook.says("walled", Some(Verdict::Deny(400, "nothing leaves".to_owned())));
+        stage.ask(unused_address, &evictions("down", &["down"])).await;
+        let missing = stage.ask(unused_address, &evictions("mended", &["mended"])).await;
+        webhook.set_verdict("walled", Some(Verdict::Deny(400, "nothing leaves".to_owned())));
         stage.ask(webhook.address, &evictions("walled-evictions", &["walled"])).await;
         let deletes = Rule {
             name: "walled-deletes",
@@ -85,7 +88,7 @@ impl Scene {
         for name in NAMESPACES {
             stage.refuses_eviction(name, name).await;
         }
-        webhook.says("silent", Some(Verdict::Hold));
+        webhook.set_verdict("silent", Some(Verdict::Hold));
         let sundown = stage.leader("sundown", &["--drain-timeout", TIMEOUT]).await;
         Some(Self { stage, sundown, instances, webhook, missing })
     }
@@ -118,9 +121,11 @@ impl Scene {
         assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
         let after = deletes[0].answered.since_or_zero(accepted);
         assert!(after >= FORCED_AFTER, "{namespace} was forced after {after:?}");
-        self.stage.told(namespace, namespace, "Forced", &format!("blocked by {reason}")).await;
         self.stage
-            .told(
+            .wait_for_event(namespace, namespace, "Forced", &format!("blocked by {reason}"))
+            .await;
+        self.stage
+            .wait_for_event(
                 "default",
                 &node_name(self.instance(namespace)),
                 "Forced",
@@ -141,7 +146,7 @@ impl Scene {
     }
 
     /// Neither evicted nor deleted, whatever was tried: the hook is answered all the same, at the
-    /// deadline, and people are told.
+    /// deadline, and an Event reports it.
     async fn was_given_up(&mut self, namespace: &str, accepted: Moment) {
         let end = self.stage.completed(self.instance(namespace)).await.end.unwrap();
         assert_eq!(
@@ -160,7 +165,9 @@ impl Scene {
             "{deletes:?}"
         );
         let node = node_name(self.instance(namespace));
-        self.stage.told("default", &node, "DrainEnded", &format!("{namespace}/{namespace}")).await;
+        self.stage
+            .wait_for_event("default", &node, "DrainEnded", &format!("{namespace}/{namespace}"))
+            .await;
         self.sundown.counts("deadline_misses_total", 1.0).await;
     }
 }
@@ -177,15 +184,15 @@ async fn webhooks_that_refuse_or_are_down_hold_pods_until_they_relent_or_the_dea
     }
     let of = |namespace: &str| accepted[NAMESPACES.iter().position(|n| *n == namespace).unwrap()];
 
-    // Who is told what: refused by somebody, or somebody who should have been asked is away.
+    // The Events differ: a webhook refused, or the webhook that must be asked is away.
     scene.blocked("webhook", 3.0).await;
     scene.blocked("error", 2.0).await;
     assert!(scene.webhook.asked("CREATE", "refused", "refused") >= 1);
-    scene.webhook.says("relented", None);
+    scene.webhook.set_verdict("relented", None);
     scene.stage.delete(&scene.missing, &Value::Null).await;
     scene.went_by_itself("mended").await;
-    scene.stage.told("refused", "refused", "Blocked", "the data is being moved").await;
-    scene.stage.told("down", "down", "Blocked", "failed calling webhook").await;
+    scene.stage.wait_for_event("refused", "refused", "Blocked", "the data is being moved").await;
+    scene.stage.wait_for_event("down", "down", "Blocked", "failed calling webhook").await;
     scene.went_by_itself("relented").await;
 
     scene.was_forced("refused", "webhook", of("refused")).await;
@@ -258,7 +265,7 @@ async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose
     // What this machine takes for as many pods with nothing beside them.
     let calm = asked_within(&stage, "calm", calm).await;
     let webhook = Webhook::start(&stage).await;
-    webhook.says("stuck", Some(Verdict::Deny(403, "not yet".to_owned())));
+    webhook.set_verdict("stuck", Some(Verdict::Deny(403, "not yet".to_owned())));
     let rule = Rule {
         name: "stuck",
         namespaces: &["stuck"],
@@ -267,7 +274,7 @@ async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose
     };
     stage.ask(webhook.address, &rule).await;
     stage.refuses_eviction("stuck", "stuck-0").await;
-    webhook.says("stuck", Some(Verdict::Hold));
+    webhook.set_verdict("stuck", Some(Verdict::Hold));
 
     for instance in stuck {
         stage.world.aws.spot_interruption(instance, SpotAction::Terminate);

@@ -75,15 +75,15 @@ impl Stage {
     }
 
     /// Waits for an Event with these words in it.
-    pub async fn told(&self, namespace: &str, name: &str, reason: &str, words: &str) {
-        let what = format!("an Event {reason} of {name} says «{words}»");
+    pub async fn wait_for_event(&self, namespace: &str, name: &str, reason: &str, words: &str) {
+        let what = format!("an Event {reason} of {name} contains «{words}»");
         self.holds(&what, async || {
             self.events(namespace, name, reason).await.iter().any(|m| m.contains(words))
         })
         .await;
     }
 
-    /// When the first interruption on an instance's Node was accepted, as its record says.
+    /// When the first interruption on an instance's Node was accepted, from its record.
     pub async fn accepted(&self, instance: &str) -> Moment {
         let path = format!("/api/v1/nodes/{}", crate::stage::node_name(instance));
         let node = self
@@ -121,7 +121,7 @@ struct Seen {
     listed: bool,
     /// The fewest healthy pods that an app ever had.
     least: BTreeMap<String, usize>,
-    /// The last grace period in seconds of a pod that was told to stop, by namespace and name.
+    /// The last grace period in seconds of a pod that was asked to stop, by namespace and name.
     graces: BTreeMap<String, i64>,
 }
 

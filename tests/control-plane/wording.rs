@@ -60,8 +60,8 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
         stage.add_namespace(name).await;
         stage.create(&format!("/api/v1/namespaces/{name}/pods"), &pod(name)).await;
     }
-    webhook.says("denied", Some(Verdict::Deny(403, "the data is being moved".to_owned())));
-    webhook.says("busy", Some(Verdict::Deny(429, "a migration has begun".to_owned())));
+    webhook.set_verdict("denied", Some(Verdict::Deny(403, "the data is being moved".to_owned())));
+    webhook.set_verdict("busy", Some(Verdict::Deny(429, "a migration has begun".to_owned())));
     let rule = |name, namespaces| Rule {
         name,
         namespaces,
@@ -69,9 +69,9 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
         resources: &["pods/eviction"],
     };
     stage.ask(webhook.address, &rule("evictions", &["denied", "busy"])).await;
-    let nobody: SocketAddr =
+    let unused_address: SocketAddr =
         std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    stage.ask(nobody, &rule("evictions-too", &["unreachable"])).await;
+    stage.ask(unused_address, &rule("evictions-too", &["unreachable"])).await;
 
     let tasks = Spawner::new();
     let kube = EmbeddedKube::start(Options::default(), Clock::system(), 1, &tasks);
@@ -84,8 +84,8 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
         let real = evicted(&real, name).await;
         // The words of the webhook, or of who failed to reach it, are given; how they are put is
         // what is compared.
-        let said = real.1["message"].as_str().unwrap();
-        let cause = said.split_once("test.sundown.dev\": ").map(|(_, cause)| cause.to_owned());
+        let message = real.1["message"].as_str().unwrap();
+        let cause = message.split_once("test.sundown.dev\": ").map(|(_, cause)| cause.to_owned());
         kube.eviction_webhook(move |review| match review.name.as_str() {
             "denied" => EvictionVerdict::Deny("the data is being moved".to_owned()),
             "busy" => EvictionVerdict::Busy("a migration has begun".to_owned()),

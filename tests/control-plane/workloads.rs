@@ -119,8 +119,8 @@ async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
     assert_eq!(watch.grace("default", "patient"), Some(600));
     let hurried = watch.grace("default", "hurried").unwrap();
     assert!((10..=110).contains(&hurried), "{hurried} s of the 120 that a spot notice gives");
-    stage.told("default", "hurried", "ShortenedGrace", "instead of 600 s").await;
-    stage.told("default", "patient", "Evicted", "600 s").await;
+    stage.wait_for_event("default", "hurried", "ShortenedGrace", "instead of 600 s").await;
+    stage.wait_for_event("default", "patient", "Evicted", "600 s").await;
 
     held_by_a_finalizer(&stage, &mut sundown, &instances[2]).await;
 
@@ -152,7 +152,7 @@ async fn held_by_a_finalizer(stage: &Stage, sundown: &mut Process, instance: &st
         stage.until("it is evicted", &pod_path(name), is_going).await;
     }
     blocked(sundown, "finalizer", 2).await;
-    stage.told("default", "held", "Blocked", "finalizer").await;
+    stage.wait_for_event("default", "held", "Blocked", "finalizer").await;
     assert!(
         stage.world.aws.actions().iter().any(|a| a.instance == instance && a.end.is_none()),
         "they are waited for"

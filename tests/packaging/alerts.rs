@@ -21,9 +21,9 @@ fn every_alert_fires_when_it_should_and_only_then() {
             &format!("{}/files/rules.yaml", chart()),
         ])
         .unwrap();
-    let said =
+    let output =
         tools.promtool(&["test", "rules", &format!("{ROOT}/tests/packaging/alerts.yaml")]).unwrap();
-    assert!(said.contains("SUCCESS"), "{said}");
+    assert!(output.contains("SUCCESS"), "{output}");
 }
 
 #[test]

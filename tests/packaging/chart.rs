@@ -96,9 +96,9 @@ fn every_value_of_config_reaches_its_flag() {
     let Some(tools) = Tools::found() else { return };
     let sets: Vec<_> = ALL.iter().flat_map(|set| ["--set", set]).collect();
     let objects = tools.objects("minimal", &sets);
-    let said = variables(pod(&objects, "Deployment/sundown"));
+    let output = variables(pod(&objects, "Deployment/sundown"));
     let ours: BTreeSet<_> =
-        said.keys().filter(|name| name.starts_with("SUNDOWN_")).cloned().collect();
+        output.keys().filter(|name| name.starts_with("SUNDOWN_")).cloned().collect();
     let from_elsewhere = [
         "LEASE_NAMESPACE",
         "NODE_NAME",
@@ -131,7 +131,7 @@ fn every_value_of_config_reaches_its_flag() {
         "SUNDOWN_OTLP_HEADERS_FILE",
     ];
     let mut words = Vec::new();
-    for (variable, value) in said
+    for (variable, value) in output
         .iter()
         .filter(|(name, _)| name.starts_with("SUNDOWN_") && !apart.contains(&name.as_str()))
     {
@@ -167,16 +167,16 @@ fn helm_test_runs_the_check_as_the_service_runs() {
         for container in [check, service].map(|pod| &pod["containers"][0]) {
             let args =
                 container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
-            let said = Command::new(env!("CARGO_BIN_EXE_sundown"))
+            let output = Command::new(env!("CARGO_BIN_EXE_sundown"))
                 .args(args)
                 .arg("--help")
                 .output()
                 .unwrap();
             assert!(
-                said.status.success(),
+                output.status.success(),
                 "the binary does not take {}: {}",
                 container["args"],
-                String::from_utf8_lossy(&said.stderr)
+                String::from_utf8_lossy(&output.stderr)
             );
         }
         for field in [
@@ -510,8 +510,8 @@ fn the_values_on_the_page_are_taken() {
 #[test]
 fn what_hands_out_credentials_is_asked_directly() {
     let Some(tools) = Tools::found() else { return };
-    let said = variables(pod(&tools.objects("company", &[]), "Deployment/sundown"));
-    let direct: Vec<_> = said["NO_PROXY"].split(',').collect();
+    let output = variables(pod(&tools.objects("company", &[]), "Deployment/sundown"));
+    let direct: Vec<_> = output["NO_PROXY"].split(',').collect();
     for host in [
         "169.254.170.23",
         "fd00:ec2::23",
@@ -549,13 +549,13 @@ fn a_collector_or_a_webhook_in_the_cluster_is_asked_directly() {
                     .map(|set| ["--set", set])
                     .concat(),
             );
-            let said = variables(pod(&objects, "Deployment/sundown"));
+            let output = variables(pod(&objects, "Deployment/sundown"));
             let host = url.split_once("//").unwrap().1.split([':', '/']).next().unwrap();
             assert_eq!(
-                said["NO_PROXY"].split(',').find(|name| *name == host),
+                output["NO_PROXY"].split(',').find(|name| *name == host),
                 direct,
                 "{given}: {}",
-                said["NO_PROXY"]
+                output["NO_PROXY"]
             );
         }
     }

@@ -27,17 +27,17 @@ async fn the_values_that_from_nth_prints_are_taken_and_the_account_of_the_pods_i
     let (mut with_queue, mut without) = (0, 0);
     for fixture in fixtures {
         let fixture = fixture.to_str().unwrap();
-        let said = run(
+        let output = run(
             tools.work.path(),
             sundown(tools.work.path()).args(["from-nth", "-o", "values", fixture]),
         )
         .await;
-        assert_eq!(said.code, Some(0), "{fixture}: {}", said.err);
-        fs::write(&file, &said.out).unwrap();
+        assert_eq!(output.code, Some(0), "{fixture}: {}", output.err);
+        fs::write(&file, &output.out).unwrap();
         for helm in tools.helms() {
             let mut args = [values, IMAGE].concat();
             // A DaemonSet has no queue yet.
-            if said.err.contains("IMDS mode") {
+            if output.err.contains("IMDS mode") {
                 let refused = tools.template(&helm, &chart(), &args).expect_err(fixture);
                 assert!(refused.contains("config.queueUrls is empty"), "{fixture}: {refused}");
                 args.extend(QUEUE);
@@ -46,7 +46,7 @@ async fn the_values_that_from_nth_prints_are_taken_and_the_account_of_the_pods_i
                 with_queue += 1;
             }
             let printed = tools.template(&helm, &chart(), &args).unwrap_or_else(|error| {
-                panic!("{}: {fixture}: {error}\n{}", helm.display(), said.out)
+                panic!("{}: {fixture}: {error}\n{}", helm.display(), output.out)
             });
             let made = objects(&printed);
             let account =

@@ -224,10 +224,11 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
     let (chart, values) = (crate::tools::chart(), crate::tools::values("minimal"));
     let old = ["template", "sundown", &chart, "--values", &values, "--kube-version", "1.29.14"];
     for helm in tools.helms() {
-        let said = tools.run(&helm, &[&old[..], &on[..]].concat()).unwrap_err();
+        let output = tools.run(&helm, &[&old[..], &on[..]].concat()).unwrap_err();
         assert!(
-            said.contains("needs Kubernetes 1.30") && said.contains("rbac.admissionPolicy: false"),
-            "{said}"
+            output.contains("needs Kubernetes 1.30")
+                && output.contains("rbac.admissionPolicy: false"),
+            "{output}"
         );
     }
 }

@@ -241,12 +241,12 @@ fn what_is_refused_names_itself_and_its_remedy() {
     for (given, itself, remedy) in REFUSED {
         for helm in tools.helms() {
             let args = [&["--values", minimal.as_str()], &sets(given)[..]].concat();
-            let said = tools
+            let output = tools
                 .template(&helm, &chart(), &args)
                 .expect_err(&format!("{given:?} is taken by {}", helm.display()));
             assert!(
-                said.contains(itself) && said.contains(remedy),
-                "{} says of {given:?}: {said}",
+                output.contains(itself) && output.contains(remedy),
+                "{} prints for {given:?}: {output}",
                 helm.display()
             );
         }
@@ -336,7 +336,7 @@ fn it_is_part_of_another_chart() {
             objects(&tools.template(&helm, parent, &["--set", "sundown.enabled=false"]).unwrap())
                 .is_empty()
         );
-        let said = tools.template(&helm, parent, &["--set", "sundown.replica=3"]).unwrap_err();
-        assert!(said.contains("sundown:") && said.contains("'replica'"), "{said}");
+        let output = tools.template(&helm, parent, &["--set", "sundown.replica=3"]).unwrap_err();
+        assert!(output.contains("sundown:") && output.contains("'replica'"), "{output}");
     }
 }

@@ -79,7 +79,7 @@ fn what_the_chart_ceases_to_say_is_missed() {
         ("  runAsNonRoot: true\n", "", "runAsNonRoot"),
         ("  seccompProfile: { type: RuntimeDefault }\n", "", "seccompProfile"),
     ] {
-        assert_eq!(own.matches(line).count(), 1, "values.yaml says {line:?} once");
+        assert_eq!(own.matches(line).count(), 1, "values.yaml has {line:?} once");
         let copy = tools.work.path().join("chart");
         tools.run("cp".as_ref(), &["-r", &chart(), copy.to_str().unwrap()]).unwrap();
         fs::write(copy.join("values.yaml"), own.replace(line, instead)).unwrap();

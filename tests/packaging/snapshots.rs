@@ -46,10 +46,10 @@ fn either_helm_finds_no_fault_in_the_chart() {
         for set in SETS.map(values).iter().map(|file| vec!["--values", file]).chain([vec![]]) {
             let args =
                 [&["lint", "--strict", "--kube-version", "1.37.0", &chart], &set[..]].concat();
-            let said = tools
+            let output = tools
                 .run(&helm, &args)
                 .unwrap_or_else(|error| panic!("{} {set:?}: {error}", helm.display()));
-            assert!(said.contains("1 chart(s) linted, 0 chart(s) failed"), "{said}");
+            assert!(output.contains("1 chart(s) linted, 0 chart(s) failed"), "{output}");
         }
         let broken = tools.work.path().join("broken");
         tools.run("cp".as_ref(), &["-r", &chart, broken.to_str().unwrap()]).unwrap();

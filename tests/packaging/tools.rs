@@ -28,16 +28,16 @@ pub type Objects = BTreeMap<String, Value>;
 impl Tools {
     /// `None`, and it is said why, where nobody built them.
     pub fn found() -> Option<Self> {
-        let Some(said) = std::env::var_os("SUNDOWN_CONTROL_PLANE") else {
+        let Some(setting) = std::env::var_os("SUNDOWN_CONTROL_PLANE") else {
             skip("SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
         };
         assert!(
-            said != "required",
+            setting != "required",
             "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder \
              that it prints"
         );
-        let folder = PathBuf::from(said);
+        let folder = PathBuf::from(setting);
         for program in ["helm", "helm4", "promtool", "kubectl"] {
             assert!(
                 folder.join(program).exists(),
@@ -59,8 +59,9 @@ impl Tools {
 
     /// What kustomize, as `kubectl apply -k` has it, makes of a folder.
     pub fn kustomize(&self, folder: &Path) -> Objects {
-        let said = self.run(&self.folder.join("kubectl"), &["kustomize", folder.to_str().unwrap()]);
-        objects(&said.unwrap_or_else(|error| panic!("{}: {error}", folder.display())))
+        let output =
+            self.run(&self.folder.join("kubectl"), &["kustomize", folder.to_str().unwrap()]);
+        objects(&output.unwrap_or_else(|error| panic!("{}: {error}", folder.display())))
     }
 
     /// Runs a program to its end, in a home of its own: what it printed, or what it complained of.
@@ -71,14 +72,14 @@ impl Tools {
             .env_clear()
             .env("HOME", self.work.path())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        let said = command
+        let output = command
             .output()
             .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()));
         let (out, err) = (
-            String::from_utf8_lossy(&said.stdout).into_owned(),
-            String::from_utf8_lossy(&said.stderr).into_owned(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
         );
-        if said.status.success() { Ok(out) } else { Err(out + &err) }
+        if output.status.success() { Ok(out) } else { Err(out + &err) }
     }
 
     /// `helm template` of a chart as the release `sundown` in the namespace `sundown`.

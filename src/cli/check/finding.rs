@@ -210,19 +210,19 @@ impl Report {
         let mut findings: Vec<&Finding> = self.findings.iter().collect();
         findings.sort_by_key(|finding| finding.weight());
         for finding in findings {
-            let (mark, tone) = match finding.weight() {
+            let (verdict, tone) = match finding.weight() {
                 0 => ("yes", Tone::Good),
                 1 => ("?", Tone::Faint),
                 2 => ("no", Tone::Caution),
                 _ => ("NO", Tone::Bad),
             };
-            let mark = paint.text(tone, &format!("{mark:<4}"));
+            let verdict = paint.text(tone, &format!("{verdict:<4}"));
             let about = if finding.about.is_empty() {
                 String::new()
             } else {
                 format!("{}: ", finding.about)
             };
-            writeln!(out, "{mark} {:<20} {about}{}", finding.point, one_line(&finding.message))?;
+            writeln!(out, "{verdict} {:<20} {about}{}", finding.point, one_line(&finding.message))?;
             if let Some(remedy) = &finding.remedy {
                 writeln!(out, "{:<25} -> {remedy}", "")?;
             }
@@ -280,12 +280,12 @@ mod tests {
             String::from_utf8(text).unwrap()
         };
         let plain = text(Paint::new(false));
-        let marks: Vec<_> = plain
+        let verdicts: Vec<_> = plain
             .lines()
             .filter(|l| !l.contains("->"))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert_eq!(marks, ["yes", "yes", "?", "no", "NO", "", "2"], "{plain}");
+        assert_eq!(verdicts, ["yes", "yes", "?", "no", "NO", "", "2"], "{plain}");
         let colored = text(Paint::new(true));
         assert!(
             colored.contains("\x1b[1;31mNO  \x1b[0m queue.delete")

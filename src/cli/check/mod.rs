@@ -215,7 +215,7 @@ impl Check<'_> {
             self.found.push(match answer {
                 Ok(messages) => {
                     let message = format!(
-                        "allowed ({} looked at and put back)",
+                        "allowed ({} received and returned to the queue)",
                         count(messages.len(), "message")
                     );
                     Finding::yes("queue.receive", &name, message)

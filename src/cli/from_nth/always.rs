@@ -100,9 +100,9 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     ),
     (
         "messages",
-        "a message is deleted when its node is marked, not when the drain is over: a dead-letter \
-         queue with maxReceiveCount 10 or more makes sense, and so does an alarm on the queue's \
-         age",
+        "a message is deleted when its interruption is accepted, not when the drain is over: a \
+         dead-letter queue with maxReceiveCount 10 or more makes sense, and so does an alarm on \
+         the queue's age",
     ),
     (
         "rebalance recommendations",
@@ -130,8 +130,8 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
          selects them",
     ),
     (
-        "put back",
+        "restored nodes",
         "Sundown uncordons a node whose interruption was disproved or released by hand, and \
-         removes its marks; NTH leaves it cordoned",
+         removes its taint and label; NTH leaves it cordoned",
     ),
 ];

@@ -158,7 +158,7 @@ pub(super) const ROWS: &[Row] = &[
         "20",
         Dropped,
         &[],
-        "a message is deleted when its node is marked, and extended while it is undecided",
+        "a message is deleted when its interruption is accepted, and extended while it is undecided",
     ),
     both(
         "delete-sqs-msg-if-node-not-found",
@@ -526,7 +526,7 @@ pub(super) const ROWS: &[Row] = &[
         "5",
         Dropped,
         &["--max-evictions"],
-        "calls are not throttled by rate: marking a node never waits behind evictions",
+        "calls are not throttled by rate: accepting an interruption never waits behind evictions",
     ),
     flag(
         "kube-api-burst",

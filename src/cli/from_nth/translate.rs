@@ -52,7 +52,7 @@ pub(super) fn translate(given: &Given) -> Ours {
     queue(given, &mut ours);
     nodes(given, &mut ours);
     drain(given, &mut ours);
-    marks(given, &mut ours);
+    taints_and_labels(given, &mut ours);
     observability(given, &mut ours);
     webhook::translate(given, &mut ours);
     pod(given, &mut ours);
@@ -219,7 +219,7 @@ fn drain(given: &Given, ours: &mut Ours) {
 }
 
 /// Translates the settings about taints and labels.
-fn marks(given: &Given, ours: &mut Ours) {
+fn taints_and_labels(given: &Given, ours: &mut Ours) {
     if given.is_on("taintNode") {
         ours.set("config.compat", "nth");
         ours.changes(

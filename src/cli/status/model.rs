@@ -78,9 +78,10 @@ pub(super) struct NodeStatus {
     pub(super) since: Option<Moment>,
     /// When the drain ends at the latest.
     pub(super) deadline: Option<Moment>,
-    /// When Sundown puts the node back if no interruption follows a recommendation. `None`: another
+    /// When Sundown restores the node if no interruption follows a recommendation. `None`: another
     /// interruption holds.
-    pub(super) put_back_at: Option<Moment>,
+    #[serde(rename = "putBackAt")]
+    pub(super) restore_at: Option<Moment>,
     /// When the first of the remaining pods may be deleted by force. `None`: no pod will be, the
     /// drain is paused, or the pods cannot be listed.
     pub(super) force_from: Option<Moment>,

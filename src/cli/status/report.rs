@@ -40,7 +40,7 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         .filter_map(|node| reader.node(node, only.is_some()))
         .collect();
     let is_over = |node: &&Node| {
-        matches!(record::status(node, None), RecordStatus::Released { has_our_marks: true, .. })
+        matches!(record::status(node, None), RecordStatus::Released { has_our_changes: true, .. })
             && !is_retained(node)
     };
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
@@ -173,10 +173,10 @@ impl Reader<'_> {
                 State::NotDraining,
                 "It has no record: nothing was announced for it.",
             ),
-            RecordStatus::Released { record, has_our_marks } => {
+            RecordStatus::Released { record, has_our_changes } => {
                 let wanted = self.settings.as_ref().map(|settings| settings.gone_nodes);
                 let awaited = record::awaited_termination(node, wanted.unwrap_or_default());
-                let next = AfterDrain::of(awaited.as_ref(), has_our_marks, self.facts.now);
+                let next = AfterDrain::of(awaited.as_ref(), has_our_changes, self.facts.now);
                 Self::bare(node, State::NotDraining, &over(&record, next))
             }
             RecordStatus::Void { .. } => Self::bare(
@@ -214,7 +214,7 @@ impl Reader<'_> {
             interruptions: Vec::new(),
             since: None,
             deadline: None,
-            put_back_at: None,
+            restore_at: None,
             force_from: None,
             nothing_to_force: false,
             pods: None,
@@ -267,7 +267,7 @@ impl Reader<'_> {
             interruptions: interruptions.iter().map(Interruption::of).collect(),
             since: Some(accepted),
             deadline: None,
-            put_back_at: None,
+            restore_at: None,
             force_from: None,
             nothing_to_force: false,
             pods: None,

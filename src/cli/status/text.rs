@@ -303,7 +303,7 @@ impl Page {
         self.line(None, "");
         let state = match node.state {
             State::Draining => ("is being drained", None),
-            State::Marked => ("is marked, and not drained", None),
+            State::Marked => ("is only tainted or cordoned, not drained", None),
             State::Paused => ("is being drained, and paused", Some(Tone::Caution)),
             State::RecordLost => ("has lost its record", Some(Tone::Bad)),
             State::NotDraining => ("is not being drained", None),
@@ -329,9 +329,9 @@ impl Page {
             };
             let deadline = when(self, node.deadline, "none");
             self.fact("deadline", &deadline);
-            if node.put_back_at.is_some() {
-                let put_back = when(self, node.put_back_at, "none");
-                self.fact("put back", &put_back);
+            if node.restore_at.is_some() {
+                let restore = when(self, node.restore_at, "none");
+                self.fact("restored", &restore);
             }
             let force = if node.state == State::Marked {
                 "its pods stay".to_owned()

@@ -263,7 +263,7 @@ reasons! {
          instance is not terminated, the Node is `Ready`, or a permission is missing."
         => "Once the instance has ended, delete the Node by hand. \
             [Nodes of instances that are gone](interruptions.md#nodes-of-instances-that-are-gone).";
-    /// A node was only marked.
+    /// A node was only tainted or cordoned.
     NotEvicted [Normal] [Node]
         "Because of `--on`, Sundown only tainted or cordoned the node. Its pods stay, and Sundown \
          completes its lifecycle actions."

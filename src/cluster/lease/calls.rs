@@ -172,7 +172,7 @@ impl Calls {
         let annotations = paused.then(|| [(PAUSE.to_owned(), "true".to_owned())].into());
         let mut metadata =
             ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
-        self.mark(&mut metadata);
+        self.set_label_and_settings(&mut metadata);
         let lease = Lease { metadata, spec: Some(spec(None, draft)) };
         let this = self.clone();
         async move {
@@ -200,7 +200,7 @@ impl Calls {
         // A Lease of an earlier version has no label yet. A process that gives the Lease up does
         // not publish its settings.
         if draft.holder.is_some() {
-            self.mark(&mut lease.metadata);
+            self.set_label_and_settings(&mut lease.metadata);
         }
         let this = self.clone();
         async move {
@@ -217,7 +217,7 @@ impl Calls {
     }
 
     /// Writes the label by which operator commands find the Lease, and the settings of the leader.
-    fn mark(&self, metadata: &mut ObjectMeta) {
+    fn set_label_and_settings(&self, metadata: &mut ObjectMeta) {
         metadata
             .labels
             .get_or_insert_default()

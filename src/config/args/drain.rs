@@ -167,9 +167,9 @@ pub struct DrainArgs {
     /// 60 s before the drain ends) or `never`
     #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]
     pub exclude_from_load_balancers: Option<Exclusion>,
-    /// Also mark nodes as another handler does, for tools that look for its marks: `nth` adds the
-    /// taints of aws-node-termination-handler and uses its value of the load balancer label. They
-    /// are removed together with Sundown's own
+    /// Also set the taints and the label of another handler, for tools that look for them: `nth`
+    /// adds the taints of aws-node-termination-handler and uses its value of the load balancer
+    /// label. Sundown removes them together with its own
     #[arg(long, env = "SUNDOWN_COMPAT", value_name = "HANDLER")]
     pub compat: Option<Compat>,
     /// How long to wait after a drain before completing its lifecycle actions, so that log shippers

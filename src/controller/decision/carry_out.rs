@@ -129,9 +129,9 @@ impl Decision {
         MessageEnd::Deleted
     }
 
-    /// For an instance that is back in service: puts its Node back as it was before the drain.
+    /// For an instance that is back in service: restores its Node to its state before the drain.
     /// `None`: the message is decided like any other.
-    pub(super) async fn put_back_returned_node(&mut self) -> Option<MessageEnd> {
+    pub(super) async fn restore_returned_node(&mut self) -> Option<MessageEnd> {
         let absent_at = self.known.launch.as_ref().and_then(|launch| launch.absent_at);
         let absent_at = absent_at.map(|at| self.term.skew().to_aws(at));
         while !self.given_up.is_cancelled() || self.is_proved_by_sweep() {
@@ -147,7 +147,9 @@ impl Decision {
             }
             self.burst_hold = None;
             let (outcome, end) =
-                match returns::put_back(&self.term, &node, &self.interruption, absent_at).await {
+                match returns::restore_reported(&self.term, &node, &self.interruption, absent_at)
+                    .await
+                {
                     // A launch hook must be answered in time, whatever the Node is like.
                     ReturnOutcome::Retry | ReturnOutcome::Unknown
                         if self.interruption.hook().is_some() =>
@@ -157,16 +159,16 @@ impl Decision {
                         return None;
                     }
                     ReturnOutcome::Retry => continue,
-                    ReturnOutcome::NotPutBack => {
+                    ReturnOutcome::NotRestored => {
                         self.known.return_check = ReturnCheck::Done(now);
                         return None;
                     }
                     // A launch action still waits for its answer.
-                    ReturnOutcome::PutBack if self.interruption.hook().is_some() => {
+                    ReturnOutcome::Restored if self.interruption.hook().is_some() => {
                         self.known.return_check = ReturnCheck::Done(now);
                         return None;
                     }
-                    ReturnOutcome::PutBack => (MessageOutcome::Restored, MessageEnd::Deleted),
+                    ReturnOutcome::Restored => (MessageOutcome::Restored, MessageEnd::Deleted),
                     ReturnOutcome::Unknown => (MessageOutcome::Left, MessageEnd::LeftToReappear),
                 };
             self.count(outcome);

@@ -34,7 +34,7 @@ pub(super) struct Performer {
     completions: BTreeMap<CompletionId, watch::Sender<BeginAt>>,
     verifying: BTreeMap<NodeName, Vec<AbortOnDropHandle<()>>>,
     reading_silent: BTreeMap<NodeName, AbortOnDropHandle<()>>,
-    /// Who asks EC2 whether the instance of a silent node ends: one task for each node.
+    /// The tasks that ask EC2 whether the instance of a silent node ends: one for each node.
     asking_states: BTreeMap<NodeName, AbortOnDropHandle<()>>,
 }
 
@@ -87,7 +87,7 @@ impl Performer {
             }
             Effect::StopKeepAlive(hook) => term.actions.forget(&hook),
             Effect::RestoreRecord(node, what) => self.restore(&node, what),
-            Effect::PutBack(node) => returns::put_back_ordered(term, node),
+            Effect::RestoreNode(node) => returns::restore_ordered(term, node),
             Effect::BeginChange(node, interruption) => {
                 term.spawn(planned::begin(term.clone(), node, *interruption));
             }

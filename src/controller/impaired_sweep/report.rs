@@ -70,7 +70,7 @@ pub(super) fn waiting(term: &Term, scene: &Scene<'_>, before: &mut Waiting, mut 
 }
 
 /// Warns of the nodes of sick instances if nothing looks at them any longer.
-pub(super) fn never_put_back(term: &Term) {
+pub(super) fn warn_of_nodes_never_restored(term: &Term) {
     let nodes = term.shared.nodes.all().into_iter();
     let drained = nodes.map(|node| super::scan(term, node)).filter(needs_follow_up);
     let drained: BTreeSet<NodeName> = drained.map(|scanned| scanned.node.name.clone()).collect();
@@ -78,7 +78,7 @@ pub(super) fn never_put_back(term: &Term) {
         warn!(
             nodes = ?first(&drained), waiting = drained.len(),
             "These nodes were drained because their instances were sick. --sweep-interval is off, \
-             so Sundown does not put them back when they are healthy: `sundown release NODE` does."
+             so Sundown does not restore them when they are healthy: `sundown release NODE` does."
         );
     }
 }

@@ -91,9 +91,9 @@ impl ImpairedSweep {
         None
     }
 
-    /// Puts the node of an instance back that is healthy again. Reads the Node from the API server,
+    /// Restores the node of an instance that is healthy again. Reads the Node from the API server,
     /// because the index may be behind.
-    pub(super) async fn put_back(&self, node: &Arc<Node>) {
+    pub(super) async fn restore_node(&self, node: &Arc<Node>) {
         let term = &self.term;
         let fresh = match term.shared.nodes.fetch(&node.name).await {
             Ok(Some(fresh)) if fresh.uid == node.uid => fresh,

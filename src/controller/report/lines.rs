@@ -77,34 +77,34 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             debug!(%node, "A stale interruption is disproved; others of the node may be true.");
         }
         DrainEvent::Disproved => {
-            info!(%node, "A stale interruption is disproved; the drain ends and the node is put \
-                back.");
+            info!(%node, "A stale interruption is disproved; the drain ends and the node is \
+                restored.");
         }
         DrainEvent::Contradicted => warn!(
             %node,
             outcome = "contradicted",
             "AWS contradicts the lifecycle action in the node's record: none is open, EC2 reports \
              the instance as running, and its group as in service. The drain ends and the node is \
-             put back. Find out who sent the event."
+             restored. Find out who sent the event."
         ),
         DrainEvent::RecommendationExpired => {
             info!(%node, "No interruption followed the recommendation within --rebalance-ttl: the \
-                node is put back as it was.");
+                node is restored.");
         }
         DrainEvent::ChangeWithdrawn { why, nothing_holds } => {
             change_withdrawn(node, *why, *nothing_holds);
         }
         DrainEvent::Recovered => {
-            info!(%node, "The sick instance is healthy again: its node is put back as it was.");
+            info!(%node, "The sick instance is healthy again: its node is restored.");
         }
         DrainEvent::RestoreHeld => {
-            info!(%node, "The node is to be put back as it was, and the annotation \
+            info!(%node, "The node is to be restored, and the annotation \
                 sundown.dev/keep-cordoned holds that: it stays cordoned until the annotation is \
                 removed.");
         }
         DrainEvent::InstanceReturned => {
-            info!(%node, "The instance is back in service without a new boot: its node is put \
-                back as it was.");
+            info!(%node, "The instance is back in service without a new boot: its node is \
+                restored.");
         }
         DrainEvent::KubeletSilent => info!(
             %node,
@@ -127,7 +127,7 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         }
         DrainEvent::Ended(end) => log_end(end),
         DrainEvent::Reopened => {
-            info!(%node, "An interruption joined while the node was about to be put back: it is \
+            info!(%node, "An interruption joined while the node was about to be restored: it is \
                 drained all the same.");
         }
         _ => return false,
@@ -146,7 +146,7 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
         DrainEvent::RecordVoid { why, .. } => {
             info!(
                 %node, reason = nodes::void(*why),
-                "A record does not count; Sundown puts back what it changed on the node, after a boot \
+                "A record does not count; Sundown undoes its changes on the node, after a boot \
                  when the instance is back."
             );
         }
@@ -156,7 +156,7 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
         DrainEvent::RecordLost { is_release_requested } => warn!(
             %node, is_release_asked = is_release_requested,
             "The node has the taint of Sundown and no record. Sundown does not drain it, and does \
-             not put it back if its release is asked for. See operations.md, \"A node stays \
+             not restore it if its release is asked for. See operations.md, \"A node stays \
              cordoned\"."
         ),
         DrainEvent::CompletedFromMemory => {
@@ -174,10 +174,10 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
             info!(%node, %instance, "A node was deleted while Auto Scaling was asked about its \
                 hook: its lifecycle actions are completed.");
         }
-        DrainEvent::Released { outcome, is_put_back } => {
-            info!(%node, outcome, put_back = is_put_back, "The end of the drain is in the record.");
+        DrainEvent::Released { outcome, is_restored } => {
+            info!(%node, outcome, restored = is_restored, "The end of the drain is in the record.");
         }
-        DrainEvent::PutBack => info!(%node, "What Sundown changed on the node is put back."),
+        DrainEvent::NodeRestored => info!(%node, "The node is restored."),
         _ => {}
     }
 }
@@ -224,10 +224,10 @@ pub(super) fn log_of_fleet(event: &FleetEvent) {
 fn change_withdrawn(node: &NodeName, why: Withdrawal, nothing_holds: bool) {
     match (why, nothing_holds) {
         (Withdrawal::Canceled, true) => {
-            info!(%node, "AWS canceled the scheduled change: the node is put back as it was.");
+            info!(%node, "AWS canceled the scheduled change: the node is restored.");
         }
         (Withdrawal::Moved, true) => {
-            info!(%node, "AWS moved the scheduled change: the node is put back as it was, and \
+            info!(%node, "AWS moved the scheduled change: the node is restored, and \
                 drained again before the new start.");
         }
         (Withdrawal::Canceled, false) => {

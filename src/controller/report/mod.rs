@@ -131,11 +131,11 @@ impl Term {
             DrainEvent::RecordRestored(_) | DrainEvent::Registered(_) => {
                 self.shared.metrics.record(RecordEvent::Restored);
             }
-            DrainEvent::PutBack => self.shared.metrics.record(RecordEvent::PutBack),
+            DrainEvent::NodeRestored => self.shared.metrics.record(RecordEvent::NodeRestored),
             DrainEvent::Recovered => self.shared.metrics.impaired(ImpairedStep::Recovered),
-            DrainEvent::Released { is_put_back, .. } => {
-                self.shared.metrics.record(if *is_put_back {
-                    RecordEvent::PutBack
+            DrainEvent::Released { is_restored, .. } => {
+                self.shared.metrics.record(if *is_restored {
+                    RecordEvent::NodeRestored
                 } else {
                     RecordEvent::Released
                 });

@@ -99,52 +99,51 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             Normal,
             EventReason::InterruptionDisproved,
             "The interruption was read late and no longer applies: the drain ends and the node is \
-             put back."
+             restored."
                 .to_owned(),
         ),
         DrainEvent::Contradicted => (
             Warning,
             EventReason::InterruptionContradicted,
             "AWS contradicts the lifecycle action: none is open, EC2 reports the instance as \
-             running, and its group as in service. The drain ends and the node is put back."
+             running, and its group as in service. The drain ends and the node is restored."
                 .to_owned(),
         ),
         DrainEvent::RecommendationExpired => (
             Normal,
             EventReason::RecommendationExpired,
-            "No interruption followed the recommendation within --rebalance-ttl: the node is put \
-             back."
+            "No interruption followed the recommendation within --rebalance-ttl: the node is \
+             restored."
                 .to_owned(),
         ),
         DrainEvent::ChangeWithdrawn { why: Withdrawal::Canceled, nothing_holds: true } => (
             Normal,
             EventReason::ScheduledChangeCanceled,
-            "AWS canceled the scheduled change: the node is put back.".to_owned(),
+            "AWS canceled the scheduled change: the node is restored.".to_owned(),
         ),
         DrainEvent::ChangeWithdrawn { why: Withdrawal::Moved, nothing_holds: true } => (
             Normal,
             EventReason::ScheduledChangeMoved,
-            "AWS moved the scheduled change: the node is put back, and drained again before the \
+            "AWS moved the scheduled change: the node is restored, and drained again before the \
              new start."
                 .to_owned(),
         ),
         DrainEvent::Recovered => (
             Normal,
             EventReason::InstanceRecovered,
-            "The instance has been healthy for 5 minutes: the node is put back as it was."
-                .to_owned(),
+            "The instance has been healthy for 5 minutes: the node is restored.".to_owned(),
         ),
         DrainEvent::RestoreHeld => (
             Normal,
             EventReason::RestoreHeld,
-            "The node is to be put back as it was, and the annotation sundown.dev/keep-cordoned \
-             holds that. Remove the annotation to put it back."
+            "The node is to be restored, and the annotation sundown.dev/keep-cordoned \
+             holds that. Remove the annotation to restore it."
                 .to_owned(),
         ),
         DrainEvent::InstanceReturned => (
             Normal,
             EventReason::InstanceReturned,
-            "The instance is back in service: the node is put back as it was".to_owned(),
+            "The instance is back in service: the node is restored".to_owned(),
         ),
         _ => return None,
     })
@@ -157,7 +156,7 @@ fn of_record(event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::RecordVoid { instance, why } => {
             let message = format!(
-                "The record of {instance} does not count: {}. Sundown puts back what it changed{}.",
+                "The record of {instance} does not count: {}. Sundown undoes its changes{}.",
                 void(*why),
                 if *why == VoidReason::Rebooted { ", when the instance is back" } else { "" }
             );
@@ -356,7 +355,7 @@ mod tests {
                 DrainEvent::RecordVoid { instance, why: VoidReason::Rebooted },
                 Normal,
                 Reason::RecordVoid,
-                "Sundown puts back what it changed, when the instance is back.",
+                "Sundown undoes its changes, when the instance is back.",
             ),
             (
                 DrainEvent::RecordVoid {
@@ -365,7 +364,7 @@ mod tests {
                 },
                 Normal,
                 Reason::RecordVoid,
-                "it names another instance. Sundown puts back what it changed.",
+                "it names another instance. Sundown undoes its changes.",
             ),
             (
                 DrainEvent::HooksKeptOpen(vec![action()]),
@@ -398,7 +397,7 @@ mod tests {
         }
         for event in [
             DrainEvent::KubeletSilent,
-            DrainEvent::PutBack,
+            DrainEvent::NodeRestored,
             DrainEvent::ReleaseRequested,
             DrainEvent::Forgotten,
         ] {

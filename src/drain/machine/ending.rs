@@ -65,8 +65,8 @@ impl Drain {
     /// have arrived by then. The end of the drain (`end_at`) does not wait for that. `force_at`
     /// does: the margin after it leaves time for that.
     fn may_end_empty_from(&self) -> Moment {
-        let marked_at = self.cordoned_at.max(self.limits.marked_at);
-        let settled = marked_at.plus(self.settings.min_drain);
+        let tainted_at = self.cordoned_at.max(self.limits.tainted_at);
+        let settled = tainted_at.plus(self.settings.min_drain);
         self.limits.end_at.map_or(settled, |end| settled.min(end))
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::Response;
 
-fn marks_only(response: Response) -> Limits {
+fn taints_only(response: Response) -> Limits {
     Limits { response, ..limits(120) }
 }
 
@@ -14,7 +14,7 @@ fn recommended(response: Response) -> Limits {
 #[test]
 fn without_the_response_drain_no_pod_is_touched_and_the_drain_ends_after_its_shortest_time() {
     for response in [Response::Prefer, Response::Cordon] {
-        let mut d = drain(marks_only(response));
+        let mut d = drain(taints_only(response));
         let effects = d.step(at(0), Input::Listed(vec![pod("a")]));
         assert!(requests(&effects).is_empty(), "{response:?}");
         assert_eq!(d.status(at(1)).phase, Phase::Marked);
@@ -27,7 +27,7 @@ fn without_the_response_drain_no_pod_is_touched_and_the_drain_ends_after_its_sho
 
 #[test]
 fn a_node_whose_pods_were_never_listed_ends_the_same_way() {
-    let mut d = drain(marks_only(Response::Cordon));
+    let mut d = drain(taints_only(Response::Cordon));
     assert_eq!(ended(&d.step(at(5), Input::Tick)), Some(&Outcome::NotEvicted { left: vec![] }));
 }
 
@@ -43,7 +43,7 @@ fn a_recommendation_that_drains_evicts_and_stays_open_until_it_expires() {
 }
 
 #[test]
-fn a_recommendation_that_only_marks_expires_and_touches_no_pod() {
+fn a_recommendation_that_only_taints_expires_and_touches_no_pod() {
     let mut d = drain(recommended(Response::Prefer));
     assert!(requests(&d.step(at(0), Input::Listed(vec![pod("a")]))).is_empty());
     assert_eq!(ended(&d.step(at(100), Input::Tick)), None);
@@ -61,7 +61,7 @@ fn an_interruption_that_joins_begins_to_evict() {
 }
 
 #[test]
-fn a_paused_node_keeps_its_marks_and_a_silent_kubelet_does_not_end_a_recommendation() {
+fn a_paused_node_keeps_its_taint_and_a_silent_kubelet_does_not_end_a_recommendation() {
     let mut d = drain(recommended(Response::Prefer));
     d.step(at(0), Input::Paused);
     assert_eq!(d.next_wake(), None);

@@ -41,18 +41,18 @@ fn a_drain_of_a_sick_instance_has_no_deadline_and_forces_no_pod() {
 }
 
 #[test]
-fn when_the_instance_is_healthy_again_its_drain_ends_and_the_node_is_put_back() {
+fn when_the_instance_is_healthy_again_its_drain_ends_and_the_node_is_restored() {
     let (mut world, node) = draining();
     assert_eq!(end_reason(&recovered(&mut world, &node)), Some(EndReason::NothingHolds));
     assert_eq!(end_reason(&recovered(&mut world, &node)), None, "once");
 }
 
 #[test]
-fn a_recommendation_that_marked_the_node_before_does_not_hold_the_drain() {
+fn a_recommendation_that_tainted_the_node_before_does_not_hold_the_drain() {
     let options = AcceptOptions { response: Response::Prefer, ..AcceptOptions::default() };
     let recommendation = event("r", 0, Cause::Rebalance);
-    let marked = take_on_with(&node(), &recommendation, 1, &options).unwrap();
-    let sick_too = take_on(&marked, &sick(), 600).unwrap();
+    let recommended = take_on_with(&node(), &recommendation, 1, &options).unwrap();
+    let sick_too = take_on(&recommended, &sick(), 600).unwrap();
     let mut world = World::confirmed();
     world.now = 600;
     assert_eq!(world.accepts(&sick_too), ["watch pods"]);
@@ -70,16 +70,16 @@ fn a_drain_that_something_else_holds_goes_on() {
 }
 
 #[test]
-fn a_drained_node_is_put_back_unless_something_else_holds_it() {
+fn a_drained_node_is_restored_unless_something_else_holds_it() {
     let drained = release_node(&take_on(&node(), &sick(), 600).unwrap(), 700);
     let replaced = take_on(&drained, &hook("e1", 800, "drain", "t1"), 801).unwrap();
     let ended = apply(&replaced, &release(&replaced, &Released::new(at(900), "empty")).unwrap());
     let held = take_on(&node(), &spot("s", 0), 1).unwrap();
     for (name, node, expected) in [
-        ("drained", &drained, &["put back"][..]),
+        ("drained", &drained, &["restored"][..]),
         ("its terminate hook was completed", &ended, &[]),
         ("a spot notice", &release_node(&held, 100), &[]),
-        ("put back since", &node(), &[]),
+        ("restored since", &node(), &[]),
     ] {
         let mut world = World::confirmed();
         world.now = 1_000;

@@ -205,7 +205,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::RestoreRecord(_, RecordRestoration::WriteBack(_)) => "write back",
         Effect::RestoreRecord(_, RecordRestoration::Register(..)) => "register",
         Effect::RestoreRecord(_, RecordRestoration::CarryOver(_)) => "carry over",
-        Effect::PutBack(_) => "put back",
+        Effect::RestoreNode(_) => "restored",
         Effect::BeginChange(..) => "begin the change",
         Effect::SetMaintenance(..) => "set the condition",
         Effect::Exclude(_) => "exclude",

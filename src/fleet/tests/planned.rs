@@ -218,7 +218,7 @@ fn the_drain_of_another_interruption_goes_on_after_a_cancellation() {
 }
 
 #[test]
-fn a_node_whose_drain_is_over_is_put_back_after_a_cancellation() {
+fn a_node_whose_drain_is_over_is_restored_after_a_cancellation() {
     let (_, node) = draining();
     let body = release(&node, &crate::record::Released::new(at(6_600), "empty")).unwrap();
     let released = apply(&node, &body);
@@ -226,7 +226,7 @@ fn a_node_whose_drain_is_over_is_put_back_after_a_cancellation() {
     let mut world = World::confirmed();
     assert_eq!(words(&show(&mut world, &released)), Vec::<&str>::new());
     let effects = show(&mut world, &canceled);
-    assert_eq!(words(&effects), ["put back"]);
+    assert_eq!(words(&effects), ["restored"]);
     assert_eq!(withdrawn(&effects), [(Withdrawal::Canceled, true)]);
     let again = show(&mut world, &canceled);
     assert!(
@@ -263,19 +263,19 @@ fn a_node_whose_drain_is_over_stays_drained_if_the_new_start_is_within_the_lead(
 
     let canceled = message("e3", 9_100, 10_200, ChangeStatus::Closed);
     let effects = show(&mut world, &noted_at(&moved, &canceled, 9_100));
-    assert_eq!(words(&effects), ["put back"]);
+    assert_eq!(words(&effects), ["restored"]);
     assert_eq!(withdrawn(&effects), [(Withdrawal::Canceled, true)]);
 }
 
 #[test]
-fn a_node_whose_drain_is_over_is_put_back_if_the_new_start_is_far_ahead() {
+fn a_node_whose_drain_is_over_is_restored_if_the_new_start_is_far_ahead() {
     let (_, node) = draining();
     let moved = message("e2", 6_700, 90_000, ChangeStatus::Upcoming);
     let moved = noted_at(&released(&node, 6_600), &moved, 6_700);
     let mut world = World::confirmed();
     world.now = 6_701;
     let effects = show(&mut world, &moved);
-    assert_eq!(words(&effects), ["put back"]);
+    assert_eq!(words(&effects), ["restored"]);
     assert_eq!(withdrawn(&effects), [(Withdrawal::Moved, true)]);
 }
 
@@ -310,7 +310,7 @@ fn a_held_restore_after_a_cancellation_is_ordered_once() {
     node.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
     let mut world = World::confirmed();
     let effects = show(&mut world, &node);
-    assert_eq!((words(&effects), withdrawn(&effects)), (vec!["put back"], vec![]));
+    assert_eq!((words(&effects), withdrawn(&effects)), (vec!["restored"], vec![]));
     assert!(words(&show(&mut world, &node)).is_empty());
 }
 
@@ -328,7 +328,7 @@ fn a_new_leader_ends_a_drain_that_was_canceled_while_nobody_led() {
 }
 
 #[test]
-fn a_change_whose_node_is_only_marked_keeps_its_pods() {
+fn a_change_whose_node_is_only_tainted_keeps_its_pods() {
     let mut world = World::confirmed();
     show(&mut world, &announced());
     let interruption = begun(&tick(&mut world, 6_400)).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that are only marked, and recommendations (`--on`).
+//! Nodes that are only tainted or cordoned, and recommendations (`--on`).
 
 use super::{transitions::newer, *};
 use crate::{
@@ -9,13 +9,13 @@ use crate::{
     },
 };
 
-fn marked(interruption: &Interruption, response: Response) -> Node {
+fn accepted(interruption: &Interruption, response: Response) -> Node {
     let options = AcceptOptions { response, ..AcceptOptions::default() };
     take_on_with(&node(), interruption, 0, &options).unwrap()
 }
 
 fn recommended(response: Response) -> Node {
-    marked(&event("r", 0, Cause::Rebalance), response)
+    accepted(&event("r", 0, Cause::Rebalance), response)
 }
 
 /// A pod on the node.
@@ -39,7 +39,7 @@ fn tick(world: &mut World, seconds: i64) -> Vec<Effect> {
 #[test]
 fn a_hook_whose_node_is_only_cordoned_is_completed_after_the_shortest_time_of_a_drain() {
     let mut world = World::confirmed();
-    let node = marked(&hook("h", 0, "drain", "t"), Response::Cordon);
+    let node = accepted(&hook("h", 0, "drain", "t"), Response::Cordon);
     assert_eq!(world.accepts(&node), ["keep alive"], "its pods are not watched");
     assert!(world.after(4).is_empty());
     let effects = tick(&mut world, 1);
@@ -48,7 +48,7 @@ fn a_hook_whose_node_is_only_cordoned_is_completed_after_the_shortest_time_of_a_
 }
 
 #[test]
-fn a_recommendation_that_nothing_follows_ends_with_the_node_put_back() {
+fn a_recommendation_that_nothing_follows_ends_with_the_node_restored() {
     for (response, begins) in [
         (Response::Prefer, [].as_slice()),
         (Response::Cordon, &[]),
@@ -116,9 +116,9 @@ fn a_node_that_is_only_tainted_stays_in_its_load_balancers() {
 }
 
 #[test]
-fn an_interruption_that_joins_after_the_end_of_a_node_that_was_only_marked_drains_it() {
+fn an_interruption_that_joins_after_the_end_of_a_node_that_was_only_tainted_drains_it() {
     let mut world = World::confirmed();
-    let node = marked(&hook("h", 0, "drain", "t"), Response::Cordon);
+    let node = accepted(&hook("h", 0, "drain", "t"), Response::Cordon);
     world.accepts(&node);
     assert!(ordered(&tick(&mut world, 5)).is_some(), "the hook is being completed");
     let joined = take_on(&node, &spot("s", 6), 6).unwrap();
@@ -141,15 +141,15 @@ fn taken_over(node: &Node, now: i64) -> Vec<Effect> {
 
 #[test]
 fn a_new_leader_does_not_end_what_is_paused() {
-    let mut node = marked(&spot("s", 0), Response::Cordon);
+    let mut node = accepted(&spot("s", 0), Response::Cordon);
     assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::InstanceGoes, "not_evicted")));
     node.annotations.insert(PAUSE.to_owned(), "true".to_owned());
     assert_eq!(ordered(&taken_over(&node, 100)), None);
 }
 
 #[test]
-fn a_new_leader_puts_back_a_marked_node_that_is_to_be_left_alone() {
-    let mut node = marked(&spot("s", 0), Response::Cordon);
+fn a_new_leader_restores_a_tainted_node_that_is_to_be_left_alone() {
+    let mut node = accepted(&spot("s", 0), Response::Cordon);
     node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
     assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::ByHand, "released")));
 }
@@ -184,7 +184,7 @@ fn a_disproved_interruption_no_longer_evicts() {
 }
 
 #[test]
-fn a_node_that_is_only_marked_waits_for_the_proof_of_a_stale_interruption() {
+fn a_node_that_is_only_tainted_waits_for_the_proof_of_a_stale_interruption() {
     let mut world = World::confirmed();
     let stale =
         AcceptOptions { stale: true, response: Response::Cordon, ..AcceptOptions::default() };

@@ -208,7 +208,7 @@ fn a_record_that_was_deleted_while_nobody_led_is_written_back_although_the_index
     assert!(world.shows(&deleted).is_empty(), "the index catches up");
     let back = Node { annotations: node.annotations.clone(), ..newer(&deleted) };
     assert_eq!(world.accepts(&back), ["keep alive", "watch pods"]);
-    // Another leader has put the Node back.
+    // Another leader has restored the Node.
     let mut world = World::unconfirmed();
     world.shows(&node);
     let follows = words(&world.step(list(&without_taint(deleted))));
@@ -222,16 +222,16 @@ fn a_node_with_a_record_that_the_list_lacks_is_read_before_anything_else_is_done
     let listed = Input::Unschedulable { version: "100".to_owned(), nodes: Vec::new() };
     let follows = words(&world.step(listed));
     assert!(follows.contains(&"read the node") && !follows.contains(&"watch pods"), "{follows:?}");
-    let put_back = without_taint(without_record(&node));
-    let read = Input::NodeRead { name: node.name.clone(), node: Some(Arc::new(put_back)) };
-    assert_eq!(words(&world.step(read)), ["stop keep alive"], "another leader has put it back");
+    let restored = without_taint(without_record(&node));
+    let read = Input::NodeRead { name: node.name.clone(), node: Some(Arc::new(restored)) };
+    assert_eq!(words(&world.step(read)), ["stop keep alive"], "another leader has restored it");
 }
 
 #[test]
 fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
     let booted = || Node { boot_id: Some("boot-2".to_owned()), ..held() };
     for (is_valid, expected) in
-        [(true, vec!["keep alive", "watch pods"]), (false, vec!["put back"])]
+        [(true, vec!["keep alive", "watch pods"]), (false, vec!["restored"])]
     {
         let mut world = World::confirmed();
         assert_eq!(world.accepts(&booted()), ["ask for open actions"]);
@@ -444,7 +444,7 @@ fn the_time_of_a_drain_counts_from_its_accept_and_anew_from_each_resume() {
 }
 
 #[test]
-fn a_node_that_a_person_keeps_cordoned_is_put_back_once_the_annotation_is_gone() {
+fn a_node_that_a_person_keeps_cordoned_is_restored_once_the_annotation_is_gone() {
     let mut world = World::confirmed();
     let drained = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let mut kept = drained.clone();
@@ -455,22 +455,22 @@ fn a_node_that_a_person_keeps_cordoned_is_put_back_once_the_annotation_is_gone()
     assert_eq!(world.shows(&kept), none);
     let mut free = kept.clone();
     free.annotations.remove(KEEP_CORDONED);
-    assert_eq!(world.shows(&free), ["put back"]);
+    assert_eq!(world.shows(&free), ["restored"]);
     assert_eq!(world.shows(&free), none, "once");
 
     let mut world = World::confirmed();
     let mut kept = release_node(&drained, 50);
     kept.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
-    assert_eq!(world.shows(&kept), none, "nothing is to be put back");
+    assert_eq!(world.shows(&kept), none, "nothing is to be restored");
     let after = After::Released(Released::new(at(60), "returned"));
     let held = apply(&kept, &restore_node(&kept, None, &after).unwrap());
     assert_eq!(world.shows(&held), none);
     let mut free = held.clone();
     free.annotations.remove(KEEP_CORDONED);
-    assert_eq!(world.shows(&free), ["put back"]);
+    assert_eq!(world.shows(&free), ["restored"]);
     assert_eq!(world.shows(&free), none, "once");
     assert_eq!(world.shows(&held), none, "kept again before that was written");
-    assert_eq!(world.shows(&free), ["put back"]);
+    assert_eq!(world.shows(&free), ["restored"]);
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn an_empty_node_waits_half_a_minute_at_most_for_a_slow_answer_whether_it_stays(
 }
 
 #[test]
-fn a_node_that_is_only_cordoned_is_put_back_too() {
+fn a_node_that_is_only_cordoned_is_restored_too() {
     let cordon = AcceptOptions { response: Response::Cordon, ..AcceptOptions::default() };
     let cordoned = take_on_with(&node(), &hook("e1", 0, "drain", "t1"), 0, &cordon).unwrap();
     let mut world = World::confirmed();
@@ -258,18 +258,19 @@ fn a_node_that_is_only_cordoned_is_put_back_too() {
 }
 
 #[test]
-fn a_recommendation_that_only_marks_its_node_verifies_no_action() {
+fn a_recommendation_that_only_taints_its_node_verifies_no_action() {
     for (response, expected) in [
         (Response::Prefer, Verification::AwaitingHeartbeat),
         (Response::Cordon, Verification::Verified),
         (Response::Drain, Verification::Verified),
     ] {
         let options = AcceptOptions { response, ..AcceptOptions::default() };
-        let marked = take_on_with(&node(), &event("r", 0, Cause::Rebalance), 0, &options).unwrap();
+        let recommended =
+            take_on_with(&node(), &event("r", 0, Cause::Rebalance), 0, &options).unwrap();
         let mut world = World::confirmed();
-        world.accepts(&marked);
+        world.accepts(&recommended);
         world.now = 100;
-        let joined = take_on(&marked, &hook("e1", 100, "drain", "t1"), 100).unwrap();
+        let joined = take_on(&recommended, &hook("e1", 100, "drain", "t1"), 100).unwrap();
         world.accepts(&joined);
         assert_eq!(verification(&world, &joined), expected, "{response:?}");
     }

@@ -437,7 +437,7 @@ fn the_strongest_response_rules_and_a_recommendation_alone_expires() {
     let spot = taken(Kind::Spot, 100, 101);
     let both = limits_of(&[rebalance(Response::Prefer), spot.clone()]);
     assert_eq!(both, limits_of(std::slice::from_ref(&spot)), "the recommendation adds nothing");
-    let marked = limits_of(&[rebalance(Response::Drain), with(Response::Cordon, spot)]);
-    assert_eq!(marked.response, Response::Drain, "the pods leave, by the end of the instance");
-    assert!(marked.end_at.is_some() && marked.expires_at.is_none());
+    let limits = limits_of(&[rebalance(Response::Drain), with(Response::Cordon, spot)]);
+    assert_eq!(limits.response, Response::Drain, "the pods leave, by the end of the instance");
+    assert!(limits.end_at.is_some() && limits.expires_at.is_none());
 }

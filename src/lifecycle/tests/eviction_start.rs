@@ -159,10 +159,10 @@ fn each_new_node_lets_one_more_of_the_nodes_that_go_begin() {
 #[test]
 fn a_node_that_its_group_still_counts_is_replaced_by_a_new_one() {
     let (old, new) = (member(2, -500), member(9, 0));
-    let marked = tainted(member(1, -900), TAINT, "NoSchedule");
+    let draining = tainted(member(1, -900), TAINT, "NoSchedule");
     let replaced = |others: &[(&str, &Node)]| replaced("InService", 3, others);
     assert!(!replaced(&[("InService", &old)]));
     assert!(replaced(&[("InService", &old), ("InService", &new)]));
-    let both_go = [("InService", &marked), ("InService", &new)];
+    let both_go = [("InService", &draining), ("InService", &new)];
     assert!(!replaced(&both_go), "the new one is for the node that goes first");
 }

@@ -108,11 +108,11 @@ pub type Attribute = (&'static str, Value);
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A string.
+    /// `string_value` in OTLP.
     Text(String),
-    /// An integer.
+    /// `int_value` in OTLP.
     Number(i64),
-    /// A boolean.
+    /// `bool_value` in OTLP.
     Flag(bool),
 }
 

@@ -19,14 +19,14 @@ use super::Secret;
 /// How long opening a connection may take: a host that has not answered by then is down.
 const CONNECT: Duration = Duration::from_millis(3100);
 
-/// A POST request.
+/// A notification as it is posted to the webhook.
 #[derive(Debug, Clone)]
 pub struct Post {
     /// The URL to post to.
     pub url: Secret,
-    /// All headers; the values that come from a file are marked sensitive.
+    /// All headers; the values that come from a file are set sensitive.
     pub headers: http::HeaderMap,
-    /// The rendered template.
+    /// JSON, rendered from the template.
     pub body: String,
 }
 

@@ -92,7 +92,7 @@ impl Object for Labels {
     }
 }
 
-/// A parsed template.
+/// A template of notifications, parsed once at the start.
 #[derive(Debug, Clone)]
 pub struct Template {
     json: Json,

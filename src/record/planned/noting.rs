@@ -108,7 +108,7 @@ fn accepted_event(
     planned: &Planned,
     new: &PlannedChange,
 ) -> Option<String> {
-    let (RecordStatus::Open(record) | RecordStatus::Released { record, has_our_marks: true }) =
+    let (RecordStatus::Open(record) | RecordStatus::Released { record, has_our_changes: true }) =
         status(node, Some(instance))
     else {
         return None;
@@ -130,7 +130,7 @@ fn accepted_event(
 fn is_drained(node: &Node, instance: &InstanceId) -> bool {
     matches!(
         status(node, Some(instance)),
-        RecordStatus::Released { record, has_our_marks: true } if !record.is_held()
+        RecordStatus::Released { record, has_our_changes: true } if !record.is_held()
     )
 }
 

@@ -29,7 +29,7 @@ pub enum WithdrawnChanges {
     None,
     /// The record is open, and its interruptions with these event IDs no longer hold.
     Open(Vec<String>, Withdrawal),
-    /// The drain has ended, and none of its interruptions holds any longer: the Node is put back.
+    /// The drain has ended, and none of its interruptions holds any longer: the Node is restored.
     Ended(Withdrawal),
 }
 
@@ -58,7 +58,7 @@ pub fn withdrawn_changes(
                 .max()
                 .map_or(WithdrawnChanges::None, |why| WithdrawnChanges::Open(events, why))
         }
-        RecordStatus::Released { record, has_our_marks: true } if !record.has_unknown() => {
+        RecordStatus::Released { record, has_our_changes: true } if !record.has_unknown() => {
             let facts = record.interruptions(instance);
             let why: Option<Vec<_>> =
                 facts.iter().map(|facts| withdrawal(facts, DrainPhase::Ended)).collect();

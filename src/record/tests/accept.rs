@@ -148,16 +148,16 @@ fn c69_the_same_event_twice_is_a_repeat() {
         "released: still the same event"
     );
 
-    let mut put_back = apply(
+    let mut restored = apply(
         &open,
         &restore_node(&open, None, &After::Released(Released::new(at(30), "stale"))).unwrap(),
     );
     assert!(
-        is_repeat(&put_back, &spot("e1", 0), 31),
-        "put back: a copy of its event does not start a second drain"
+        is_repeat(&restored, &spot("e1", 0), 31),
+        "restored: a copy of its event does not start a second drain"
     );
-    put_back.boot_id = Some("boot-2".into());
-    assert!(is_repeat(&put_back, &spot("e1", 0), 31));
+    restored.boot_id = Some("boot-2".into());
+    assert!(is_repeat(&restored, &spot("e1", 0), 31));
 
     let hooked = take_on(&node(), &hook("eventbridge", 0, "drain", "t1"), 1).unwrap();
     assert!(

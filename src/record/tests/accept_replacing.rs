@@ -73,7 +73,10 @@ fn a_released_record_whose_cordon_or_taint_was_removed_is_replaced() {
     let mut untainted = released;
     untainted.taints.retain(|t| t.key != TAINT);
     for (node, cordoned_before) in [(uncordoned, false), (untainted, true)] {
-        assert!(matches!(status(&node, None), RecordStatus::Released { has_our_marks: false, .. }));
+        assert!(matches!(
+            status(&node, None),
+            RecordStatus::Released { has_our_changes: false, .. }
+        ));
         let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
         assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
         assert_eq!(

@@ -36,7 +36,7 @@ fn an_open_record_counts_only_if_it_was_read_in_this_term() {
         ("", "50", "open", "50", Confirmed),
         ("", "50", "open", "60", Confirmed),
         ("", "50", "open", "40", Pending),
-        // The LIST lacks the Node: it was put back or deleted.
+        // The LIST lacks the Node: it was restored or deleted.
         ("100", "", "open", "50", Unconfirmed),
         ("100", "", "open", "100", Unconfirmed),
         ("100", "", "none", "50", Confirmed),

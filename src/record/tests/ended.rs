@@ -11,13 +11,13 @@ fn key(token: &str) -> LifecycleAction {
 fn word(on_end: &OnEnd) -> &'static str {
     match on_end {
         OnEnd::Nothing => "nothing",
-        OnEnd::PutBack { uses_held_record: true } => "put back by the held record",
-        OnEnd::PutBack { uses_held_record: false } => "put back",
+        OnEnd::Restore { uses_held_record: true } => "restored by the held record",
+        OnEnd::Restore { uses_held_record: false } => "restored",
         OnEnd::Complete(..) => "complete first",
         OnEnd::Reopen => "reopen",
         OnEnd::Write { is_held: true, .. } => "released and held",
-        OnEnd::Write { is_put_back: true, .. } => "released and put back",
-        OnEnd::Write { is_put_back: false, .. } => "released",
+        OnEnd::Write { is_restored: true, .. } => "released and restored",
+        OnEnd::Write { is_restored: false, .. } => "released",
     }
 }
 
@@ -99,7 +99,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             InstanceGoes,
             &[],
             false,
-            "released and put back",
+            "released and restored",
         ),
         (
             "a person asked for the release as the drain ended, the action is completed first",
@@ -117,7 +117,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             true,
             "released",
         ),
-        ("released by hand, no action", &of_notice, ByHand, &[], false, "released and put back"),
+        ("released by hand, no action", &of_notice, ByHand, &[], false, "released and restored"),
         (
             "released by hand, the action is completed first",
             &of_hook,
@@ -134,7 +134,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             true,
             "released",
         ),
-        ("disproved", &of_hook, NothingHolds, &["e1"], false, "released and put back"),
+        ("disproved", &of_hook, NothingHolds, &["e1"], false, "released and restored"),
         (
             "disproved, and another interruption has joined",
             &of_both,
@@ -149,7 +149,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             NothingHolds,
             &["e1", "e2"],
             false,
-            "released and put back",
+            "released and restored",
         ),
         (
             "the record was deleted, and the drain ended by itself",
@@ -189,7 +189,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             ByHand,
             &[],
             false,
-            "put back by the held record",
+            "restored by the held record",
         ),
         (
             "the record was deleted, and disproved",
@@ -197,7 +197,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             NothingHolds,
             &["e1"],
             false,
-            "put back by the held record",
+            "restored by the held record",
         ),
         (
             "the record is damaged, and the instance goes",
@@ -221,7 +221,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             ByHand,
             &[],
             false,
-            "put back by the held record",
+            "restored by the held record",
         ),
         (
             "the record is damaged, and disproved",
@@ -229,7 +229,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             NothingHolds,
             &["e1"],
             false,
-            "put back by the held record",
+            "restored by the held record",
         ),
         ("somebody has written the end already", &released, InstanceGoes, &[], true, "nothing"),
         ("somebody has released it already, by hand", &released, ByHand, &[], true, "nothing"),
@@ -239,10 +239,10 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             NothingHolds,
             &["e1"],
             false,
-            "released and put back",
+            "released and restored",
         ),
         (
-            "the answer to the write that put it back was lost",
+            "the answer to the write that restored it was lost",
             &restored,
             NothingHolds,
             &["e1"],
@@ -255,7 +255,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
             NothingHolds,
             &["e1"],
             false,
-            "put back",
+            "restored",
         ),
     ] {
         let case = Case { node: node.clone(), why, disproved, is_completed };

@@ -59,7 +59,7 @@ fn only_the_end_of_an_instance_that_its_record_terminates_is_awaited() {
         ("another boot", Node { boot_id: Some("boot-2".into()), ..by_hook.clone() }, false),
         ("another instance", Node { instance: Some(id(OTHER)), ..by_hook.clone() }, false),
         ("an unknown instance", Node { instance: None, ..by_hook.clone() }, false),
-        ("put back by a person", without_taint, false),
+        ("restored by a person", without_taint, false),
         ("uncordoned by a person", Node { unschedulable: false, ..by_hook }, false),
         ("only cordoned", only(Response::Cordon), false),
         ("only tainted", only(Response::Prefer), false),

@@ -10,7 +10,7 @@ fn booted(node: &Node) -> Node {
     Node { boot_id: Some("another-boot".into()), ..node.clone() }
 }
 
-/// A Node that is only marked for a recommendation.
+/// A Node that is only tainted, for a recommendation.
 fn recommended() -> Node {
     let options = AcceptOptions { response: Response::Prefer, ..AcceptOptions::default() };
     take_on_with(&node(), &event("r", 0, Cause::Rebalance), 1, &options).unwrap()
@@ -21,12 +21,12 @@ fn the_accept_notes_the_group_and_the_time_beside_the_record() {
     let taken_on = take_on(&node(), &sick(0, Symptom::StatusCheck), 600).unwrap();
     assert_eq!(kinds(&taken_on), [Some(Kind::Impaired)]);
     assert_eq!(our_taint(&taken_on), Some("impaired"));
-    let mark = LastSickness { instance: id(INSTANCE), group: "asg".into(), at: at(600) };
-    assert_eq!(last_sickness(&taken_on), Some(mark.clone()));
+    let recorded = LastSickness { instance: id(INSTANCE), group: "asg".into(), at: at(600) };
+    assert_eq!(last_sickness(&taken_on), Some(recorded.clone()));
     let released = release_node(&taken_on, 700);
     let replaced = take_on(&released, &hook("e1", 800, "drain", "t1"), 801).unwrap();
     assert_eq!(kinds(&replaced), [Some(Kind::TerminateHook)]);
-    assert_eq!(last_sickness(&replaced), Some(mark), "the terminate hook keeps it");
+    assert_eq!(last_sickness(&replaced), Some(recorded), "the terminate hook keeps it");
     let other = Node { instance: Some(id(OTHER)), ..replaced };
     assert_eq!(last_sickness(&other), None, "another instance took the name of the node");
     assert_eq!(last_sickness(&node()), None);
@@ -50,7 +50,7 @@ fn what_a_record_means_for_a_sick_instance() {
     kept.annotations.insert(KEEP_CORDONED.into(), "true".into());
     let after = After::Released(Released::new(at(700), "released"));
     let held = apply(&kept, &restore_node(&kept, None, &after).unwrap());
-    let put_back = Node { unschedulable: false, taints: Vec::new(), ..drained.clone() };
+    let restored = Node { unschedulable: false, taints: Vec::new(), ..drained.clone() };
     let hooked = take_on(&draining, &hook("e1", 610, "drain", "t1"), 611).unwrap();
     let sick_too = take_on(&recommended(), &sick(0, Symptom::NotReady), 600).unwrap();
     assert_eq!(kinds(&sick_too), [Some(Kind::Rebalance), Some(Kind::Impaired)]);
@@ -69,7 +69,7 @@ fn what_a_record_means_for_a_sick_instance() {
         ("a person keeps it cordoned", held, KeptCordoned),
         ("being drained, booted since", booted(&draining), Draining),
         ("drained, booted since", booted(&drained), Drained),
-        ("put back since", put_back, Free),
+        ("restored since", restored, Free),
         ("its terminate hook has joined", hooked, OtherInterruption),
         (
             "its terminate hook has replaced the record",
@@ -82,7 +82,7 @@ fn what_a_record_means_for_a_sick_instance() {
             take_on(&node(), &event("r", 0, Cause::Rebalance), 1).unwrap(),
             OtherInterruption,
         ),
-        ("a recommendation that marks", recommended(), OnlyTainted),
+        ("a recommendation that taints", recommended(), OnlyTainted),
         ("the same, and sick", sick_too.clone(), Draining),
         ("the same, drained", release_node(&sick_too, 700), Drained),
     ] {
@@ -91,7 +91,7 @@ fn what_a_record_means_for_a_sick_instance() {
 }
 
 #[test]
-fn a_node_that_registers_again_keeps_the_mark_of_its_drain() {
+fn a_node_that_registers_again_keeps_the_taint_of_its_drain() {
     let taken_on = take_on(&node(), &sick(0, Symptom::StatusCheck), 600).unwrap();
     let Some(Ok(record)) = taken_on.record().map(Record::read) else { panic!("no record") };
     let fresh = Node { uid: "uid-2".into(), ..node() };
@@ -128,9 +128,9 @@ fn what_ends_the_machine_is_drained_for_although_the_drain_of_the_sick_instance_
         }
         let rebalance = event("r", 800, Cause::Rebalance);
         assert!(take_on(&drained, &rebalance, 801).is_none(), "a recommendation ends nothing");
-        let marks = AcceptOptions { response: Response::Prefer, ..AcceptOptions::default() };
-        let marked = take_on_with(&drained, &spot("s", 800), 801, &marks);
-        assert!(marked.is_none(), "a new record would forget that the cordon is Sundown's");
+        let options = AcceptOptions { response: Response::Prefer, ..AcceptOptions::default() };
+        let joined = take_on_with(&drained, &spot("s", 800), 801, &options);
+        assert!(joined.is_none(), "a new record would forget that the cordon is Sundown's");
         let spot_before = release_node(&take_on(&node, &spot("s", 0), 1).unwrap(), 700);
         assert!(take_on(&spot_before, &spot("t", 800), 801).is_none(), "it was drained for an end");
     }

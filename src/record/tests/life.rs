@@ -1,6 +1,6 @@
 use super::*;
 
-fn put_back(node: &Node) -> Node {
+fn restore(node: &Node) -> Node {
     apply(node, &restore_node(node, None, &After::Removed).unwrap())
 }
 
@@ -10,13 +10,13 @@ fn appearance(node: &Node) -> (bool, &[Taint], &std::collections::BTreeMap<Strin
 }
 
 #[test]
-fn a_released_record_is_marked_and_the_cordon_stays() {
+fn a_released_record_shows_its_release_and_the_cordon_stays() {
     let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     open.annotations.insert(RELEASE.into(), "true".into());
     let released = release_node(&open, 50);
     assert!(released.unschedulable && released.has_our_taint());
     assert!(!released.released_by_hand(), "the order is for this drain, not for the next one");
-    let RecordStatus::Released { record, has_our_marks: true } = status(&released, None) else {
+    let RecordStatus::Released { record, has_our_changes: true } = status(&released, None) else {
         panic!()
     };
     assert_eq!(record.released(), Some(&Released::new(at(50), "empty")));
@@ -24,7 +24,7 @@ fn a_released_record_is_marked_and_the_cordon_stays() {
     assert_eq!(
         release(&node(), &Released::new(at(60), "empty")),
         None,
-        "without a record there is nothing to mark"
+        "without a record there is nothing to release"
     );
 }
 
@@ -43,7 +43,7 @@ fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes
         let mut rebooted = open.clone();
         rebooted.boot_id = Some("boot-2".into());
         for drained in [open, rebooted] {
-            let after = put_back(&drained);
+            let after = restore(&drained);
             assert_eq!(appearance(&after), appearance(&before));
             assert_eq!(after.annotations, before.annotations);
         }
@@ -63,25 +63,25 @@ fn a_node_that_booted_during_its_drain_keeps_cordon_and_taint_when_it_is_release
     for released in [release_node(&open, 50), written_back] {
         assert!(matches!(
             status(&released, None),
-            RecordStatus::Released { has_our_marks: true, .. }
+            RecordStatus::Released { has_our_changes: true, .. }
         ));
         let next = status(&reboot(&released, "boot-3"), None);
         assert!(
             matches!(next, RecordStatus::Void { why: VoidReason::Rebooted, .. }),
-            "the machine is in service again, so the Node is put back"
+            "the machine is in service again, so the Node is restored"
         );
     }
 }
 
 #[test]
-fn a_node_that_is_put_back_after_a_disproof_keeps_a_released_record() {
+fn a_node_that_is_restored_after_a_disproof_keeps_a_released_record() {
     let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let after = apply(
         &open,
         &restore_node(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap(),
     );
     assert_eq!(appearance(&after), appearance(&node()));
-    assert!(matches!(status(&after, None), RecordStatus::Released { has_our_marks: false, .. }));
+    assert!(matches!(status(&after, None), RecordStatus::Released { has_our_changes: false, .. }));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_forged_record_uncordons_nothing() {
         status(&theirs, None),
         RecordStatus::Void { why: VoidReason::OtherInstance, .. }
     ));
-    let after = put_back(&theirs);
+    let after = restore(&theirs);
     assert!(after.unschedulable && after.record().is_none());
 }
 
@@ -147,13 +147,13 @@ fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
             status(&reboot(release_node(&hooked, 9)), None),
             RecordStatus::Void { why: VoidReason::Rebooted, .. }
         ),
-        "the machine is in service again, so the Node is put back"
+        "the machine is in service again, so the Node is restored"
     );
-    let mut put_back = reboot(release_node(&spotted, 9));
-    put_back.unschedulable = false;
-    put_back.taints.clear();
+    let mut restored = reboot(release_node(&spotted, 9));
+    restored.unschedulable = false;
+    restored.taints.clear();
     assert!(
-        matches!(status(&put_back, None), RecordStatus::Released { has_our_marks: false, .. }),
+        matches!(status(&restored, None), RecordStatus::Released { has_our_changes: false, .. }),
         "nothing that Sundown set is left"
     );
     let mut silent = spotted;
@@ -179,7 +179,7 @@ fn a_record_deleted_by_hand_is_written_back_and_nothing_else() {
     assert_eq!(
         appearance(&apply(&bare, &released)),
         appearance(&node()),
-        "it can be put back without its own record, too"
+        "it can be restored without its own record, too"
     );
 }
 
@@ -251,7 +251,7 @@ fn a_record_that_is_written_on_a_new_node_keeps_what_others_set_on_the_old_and_t
         assert_eq!(
             (back.unschedulable, our_taint(&back)),
             (unschedulable, None),
-            "put back as others had it"
+            "restored as others had it"
         );
     }
 }
@@ -275,7 +275,7 @@ fn a_deleted_record_is_restored_as_it_was_or_added_to_the_one_that_was_written_s
         (held, "the record was not deleted"),
         (whole, "it was added already"),
         (release_node(&fresh, 9), "the new record is released"),
-        (untainted, "somebody put the Node back"),
+        (untainted, "somebody restored the Node"),
     ] {
         assert_eq!(restore_record(&node, &held_record), None, "{why}");
     }
@@ -345,7 +345,7 @@ fn the_interruptions_that_a_new_record_lacks_of_the_one_that_it_replaced_are_add
 }
 
 #[test]
-fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_put_back_until_the_annotation_is_gone() {
+fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_restored_until_the_annotation_is_gone() {
     let keep = |node: &Node, keeps: bool| {
         let mut node = node.clone();
         if keeps {
@@ -387,7 +387,7 @@ fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_put_back_until_the_an
         let record = Record::read(free.record().unwrap()).unwrap();
         assert!(!is_restore_due(&noted, &record), "{case}");
         assert_eq!(is_restore_due(&free, &record), is_noted, "{case}");
-        let restored = put_back(&free);
+        let restored = restore(&free);
         assert_eq!(appearance(&restored), appearance(&node()), "{case}");
         let left = restored.record().and_then(|text| Record::read(text).ok());
         assert!(!left.is_some_and(|left| is_restore_due(&restored, &left)), "{case}");

@@ -104,7 +104,7 @@ fn what_a_second_message_changes() {
     for (why, messages, changes, waits) in [
         ("one message", vec![FIRST], vec![Some(Announced)], vec![("e1", 96_400)]),
         (
-            "a newer one says the same",
+            "a newer one has the same content",
             vec![FIRST, second],
             vec![Some(Announced), Some(Updated)],
             vec![("e1", 96_400)],
@@ -254,11 +254,11 @@ fn what_a_canceled_change_means_for_the_record() {
     let with_hook = take_on(&drained, &hook("h", 96_450, "drain", "t"), 96_450).unwrap();
     assert_eq!(canceled(&close(&with_hook)), open(Withdrawal::Canceled));
     assert_eq!(canceled(&close(&released(&with_hook))), WithdrawnChanges::None, "the hook counts");
-    let put_back = apply(
+    let restored = apply(
         &close(&drained),
         &restore_node(&close(&drained), None, &After::Released(Released::new(at(0), "x"))).unwrap(),
     );
-    assert_eq!(canceled(&put_back), WithdrawnChanges::None, "nothing of ours is left on it");
+    assert_eq!(canceled(&restored), WithdrawnChanges::None, "nothing of ours is left on it");
     let mut lost = close(&drained);
     lost.annotations.remove(PLANNED);
     assert_eq!(Planned::of(&lost, &id(INSTANCE)), None, "no cancellation is known any longer");

@@ -69,14 +69,14 @@ fn degraded_hardware_is_left_by_a_start_on_other_hardware_and_not_by_a_reboot() 
     let degraded = Message { code: "AWS_EC2_INSTANCE_DEGRADED", sent: 50, ..FIRST };
     let drained = accept_change(&all_noted(&[degraded]), 60).unwrap();
     let booted = Node { boot_id: Some("boot-2".into()), ..drained };
-    let put_back = |after: &After| apply(&booted, &restore_node(&booted, None, after).unwrap());
+    let restore = |after: &After| apply(&booted, &restore_node(&booted, None, after).unwrap());
     let again = vec![("e1".to_owned(), 0)];
     for (why, launched, waits) in [
         ("EC2 started it after the announcement", Some(at(500)), vec![]),
         ("it only rebooted", Some(at(-86_400)), again.clone()),
         ("EC2 does not report when", None, again),
     ] {
-        let node = put_back(&After::Booted { launched });
+        let node = restore(&After::Booted { launched });
         assert!(!node.unschedulable && node.record().is_none(), "{why}");
         assert_eq!(waiting(&node), waits, "{why}");
     }
@@ -93,9 +93,9 @@ fn degraded_hardware_is_left_by_a_start_on_other_hardware_and_not_by_a_reboot() 
 fn a_drain_that_was_ended_by_a_person_is_not_begun_again() {
     let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
     let after = After::Released(Released::new(at(96_500), "released"));
-    let put_back = apply(&drained, &restore_node(&drained, None, &after).unwrap());
-    assert!(!put_back.unschedulable && may_begin(&put_back));
-    assert_eq!(waiting(&put_back), []);
+    let restored = apply(&drained, &restore_node(&drained, None, &after).unwrap());
+    assert!(!restored.unschedulable && may_begin(&restored));
+    assert_eq!(waiting(&restored), []);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_node_that_waits_for_its_return_is_drained_again_unless_it_may_have_left_the
 }
 
 #[test]
-fn a_node_that_was_put_back_after_a_boot_is_drained_for_the_same_event() {
+fn a_node_that_was_restored_after_a_boot_is_drained_for_the_same_event() {
     let node = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
     let mut released = release_node(&node, 96_500);
     released.taints.clear();

@@ -76,7 +76,7 @@ fn json_values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn every_accepted_node_is_put_back_as_it_was(
+    fn every_accepted_node_is_restored(
         mut before in nodes(), all in prop::collection::vec((interruptions(), 0..600_i64), 1..6),
         label: bool
     ) {

@@ -47,9 +47,9 @@ fn facts(state: InstanceState, launched: i64) -> InstanceFacts {
 fn only_records_of_instances_that_may_come_back_are_watched() {
     let pool = || to_pool("e1", 100);
     let stopping = |time| state("s1", time, InstanceState::Stopping);
-    let mut unmarked = released(&[pool()]);
-    unmarked.unschedulable = false;
-    unmarked.taints.retain(|taint| taint.key != TAINT);
+    let mut restored = released(&[pool()]);
+    restored.unschedulable = false;
+    restored.taints.retain(|taint| taint.key != TAINT);
     let mut newer: Value = serde_json::from_str(released(&[pool()]).record().unwrap()).unwrap();
     newer["interruptions"].as_array_mut().unwrap().push(json!({ "kind": "of-a-newer-version" }));
     let mut unknown = released(&[pool()]);
@@ -91,7 +91,7 @@ fn only_records_of_instances_that_may_come_back_are_watched() {
         ("a recommendation", released(&[event("e1", 100, Cause::Rebalance)]), None),
         ("a person keeps it cordoned", kept, None),
         ("an open record", take_on(&node(), &pool(), 105).unwrap(), None),
-        ("restored already", unmarked, None),
+        ("restored already", restored, None),
         ("booted since: the record is void", rebooted, None),
         ("an entry that cannot be read", unknown, None),
         ("two groups", of_two_groups, None),

@@ -30,7 +30,7 @@ fn answer(node: &Node, interruption: &Interruption) -> (&'static str, usize) {
 }
 
 #[test]
-fn a_node_is_put_back_if_its_instance_goes_into_service_after_all_interruptions_of_its_record() {
+fn a_node_is_restored_if_its_instance_goes_into_service_after_all_interruptions_of_its_record() {
     let open = take_on(&node(), &hook("e1", 100, "drain", "t1"), 105).unwrap();
     let joined = take_on(&open, &spot("e2", 300), 301).unwrap();
     let released = release_node(&open, 200);
@@ -71,7 +71,7 @@ fn a_node_is_put_back_if_its_instance_goes_into_service_after_all_interruptions_
         ("at the same time", &released, out_of_pool(Some(100)), ("nothing", 0)),
         ("older", &released, out_of_pool(Some(50)), ("nothing", 0)),
         ("an event without a time", &released, out_of_pool(None), ("nothing", 0)),
-        ("put back already", &uncordoned, late(), ("nothing", 0)),
+        ("restored already", &uncordoned, late(), ("nothing", 0)),
         ("no record", &super::node(), late(), ("nothing", 0)),
         ("booted since", &rebooted, late(), ("nothing", 0)),
         ("an entry that cannot be read", &foreign, late(), ("nothing", 0)),

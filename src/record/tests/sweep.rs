@@ -47,14 +47,14 @@ fn an_open_record_holds_an_action_once_whoever_brings_it_first() {
 fn after_the_release_only_a_wait_that_began_later_is_another_action() {
     let swept_before = release_node(&take_on(&node(), &swept(10, "drain"), 11).unwrap(), 50);
     let by_event = release_node(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), 50);
-    let put_back = |node: &Node| Node { unschedulable: false, taints: Vec::new(), ..node.clone() };
+    let restore = |node: &Node| Node { unschedulable: false, taints: Vec::new(), ..node.clone() };
     for (name, interruption, is_new) in [
         ("first seen before the release", swept(49, "drain"), false),
         ("first seen at the release", swept(50, "drain"), false),
         ("first seen after it", swept(51, "drain"), true),
         ("its own event, late", hook("e1", 0, "drain", "t1"), false),
     ] {
-        for node in [&swept_before, &by_event, &put_back(&swept_before), &put_back(&by_event)] {
+        for node in [&swept_before, &by_event, &restore(&swept_before), &restore(&by_event)] {
             assert_eq!(take_on(node, &interruption, 70).is_some(), is_new, "{name}");
         }
     }

@@ -20,7 +20,7 @@ fn ec2_is_asked_about_nodes_that_are_not_ready_and_not_drained() {
         ("no providerID", Node { instance: None, ..silent(node()) }, false),
         ("in a drain", silent(open), false),
         ("after a drain", silent(released), false),
-        ("put back after a drain", silent(back), true),
+        ("restored after a drain", silent(back), true),
         ("a damaged record", silent(damaged), true),
     ] {
         assert_eq!(may_end_unreported(&node), expected, "{case}");

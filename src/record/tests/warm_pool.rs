@@ -26,10 +26,10 @@ fn restored(node: &Node) -> Node {
 fn a_node_in_a_warm_pool_is_cordoned_with_a_released_record_and_comes_back_as_it_was() {
     let pooled = cordon(&node(), &launched("e1", 100)).unwrap();
     assert!(pooled.unschedulable && pooled.has_our_taint());
-    let RecordStatus::Released { record, has_our_marks } = status(&pooled, None) else {
+    let RecordStatus::Released { record, has_our_changes } = status(&pooled, None) else {
         panic!("{pooled:?}");
     };
-    assert!(has_our_marks);
+    assert!(has_our_changes);
     let text: Value = serde_json::from_str(&record.write()).unwrap();
     assert_eq!(text["released"]["outcome"], "into_warm_pool");
     let entry = &text["interruptions"][0];
@@ -50,7 +50,7 @@ fn what_a_person_cordoned_stays_cordoned() {
 }
 
 #[test]
-fn only_a_node_without_our_marks_is_cordoned_for_a_warm_pool() {
+fn only_a_node_without_our_changes_is_cordoned_for_a_warm_pool() {
     let pooled = cordon(&node(), &launched("e1", 100)).unwrap();
     let back = restored(&pooled);
     let draining = take_on(&node(), &spot("e2", 90), 95).unwrap();
@@ -73,8 +73,8 @@ fn only_a_node_without_our_marks_is_cordoned_for_a_warm_pool() {
         ("a damaged record", damaged, &event, true),
         ("a record of an earlier boot", rebooted, &event, true),
         ("cordoned already, by this event", pooled, &event, false),
-        ("put back since: a late copy of its event", back.clone(), &event, false),
-        ("put back since: another launch into the pool", back, &launched("e3", 900), true),
+        ("restored since: a late copy of its event", back.clone(), &event, false),
+        ("restored since: another launch into the pool", back, &launched("e3", 900), true),
         ("in a drain", draining, &event, false),
         ("after a drain", drained, &event, false),
         ("another instance has the name", other, &event, false),

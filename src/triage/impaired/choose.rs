@@ -51,8 +51,8 @@ impl LastHour {
             };
             self.0.iter().any(|(instance, at)| *instance == last_sickness.instance && is_it(*at))
         };
-        let marks = scene.nodes.iter().filter_map(|scanned| scanned.last_sickness.as_ref());
-        let of_others = marks
+        let recorded = scene.nodes.iter().filter_map(|scanned| scanned.last_sickness.as_ref());
+        let of_others = recorded
             .filter(|last_sickness| is_within_hour(last_sickness.at) && !is_noted(last_sickness))
             .count();
         self.count_of_this_leader(scene.now) + of_others

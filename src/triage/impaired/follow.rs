@@ -15,7 +15,7 @@ const REPLACED_WITHIN: Duration = seconds(3600);
 /// What Sundown does about a node whose instance it has accepted as sick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It is healthy again: its drain ends, and it is put back as it was.
+    /// It is healthy again: its drain ends, and its node is restored.
     Restore,
     /// Its drain has ended, and it is still sick: Auto Scaling is asked to replace it.
     SetUnhealthy,

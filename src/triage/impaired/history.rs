@@ -41,14 +41,14 @@ impl NodeHistory {
     ) {
         let before = std::mem::take(&mut self.0);
         for ScannedNode { node, .. } in nodes {
-            let mut sighting = before.get(&node.uid).copied().unwrap_or_default();
+            let mut seen = before.get(&node.uid).copied().unwrap_or_default();
             if node.ready == Ready::True {
-                sighting.was_ready = Some(true);
-                (sighting.last_ready, sighting.first_not_ready) = (Some(now), None);
+                seen.was_ready = Some(true);
+                (seen.last_ready, seen.first_not_ready) = (Some(now), None);
             } else {
-                sighting.first_not_ready = sighting.first_not_ready.or(Some(now));
-                if sighting.was_ready.is_none() && is_first_status(node) {
-                    sighting.was_ready = Some(false);
+                seen.first_not_ready = seen.first_not_ready.or(Some(now));
+                if seen.was_ready.is_none() && is_first_status(node) {
+                    seen.was_ready = Some(false);
                 }
             }
             let passes = |failing: &BTreeMap<InstanceId, Moment>| {
@@ -56,13 +56,13 @@ impl NodeHistory {
             };
             match (node.ready, failing.map(passes)) {
                 (Ready::True, Some(true)) => {
-                    sighting.healthy_since = sighting.healthy_since.or(Some(now));
+                    seen.healthy_since = seen.healthy_since.or(Some(now));
                 }
                 (Ready::True, None) => {}
-                _ => sighting.healthy_since = None,
+                _ => seen.healthy_since = None,
             }
-            sighting.first = sighting.first.or(Some(now));
-            self.0.insert(node.uid.clone(), sighting);
+            seen.first = seen.first.or(Some(now));
+            self.0.insert(node.uid.clone(), seen);
             let is_healthy = failing.is_some() && self.is_healthy(node, now);
             if let Some(kept) = self.0.get_mut(&node.uid).filter(|_| is_healthy) {
                 kept.last_healthy = Some(now);
@@ -74,16 +74,15 @@ impl NodeHistory {
     /// the Node after `at`, and so cannot know. The caller also checks that the sickness began
     /// after `at`.
     pub(super) fn was_healthy_after(&self, node: &Node, at: Moment) -> bool {
-        let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
-        sighting.first.is_none_or(|first| first > at)
-            || sighting.last_healthy.is_some_and(|last| last > at)
+        let seen = self.0.get(&node.uid).copied().unwrap_or_default();
+        seen.first.is_none_or(|first| first > at) || seen.last_healthy.is_some_and(|last| last > at)
     }
 
     /// Whether the Node was ever Ready. If the rounds do not show that, it counts as having been
     /// Ready if it became NotReady more than [`LAUNCHED_WITHIN`] after its creation.
     pub(super) fn was_ready(&self, node: &Node) -> bool {
-        let seen = self.0.get(&node.uid).and_then(|sighting| sighting.was_ready);
-        seen.unwrap_or_else(|| {
+        let was_ready = self.0.get(&node.uid).and_then(|seen| seen.was_ready);
+        was_ready.unwrap_or_else(|| {
             let times = node.created.zip(node.ready_since);
             times.is_some_and(|(created, since)| since > created.plus(LAUNCHED_WITHIN))
         })
@@ -93,10 +92,10 @@ impl NodeHistory {
     /// time counts only between the last round that saw the Node Ready and the first that did not.
     /// `None`: it is Ready, or nothing shows since when it is not.
     pub(super) fn not_ready_since(&self, node: &Node, now: Moment) -> Option<Moment> {
-        let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
+        let seen = self.0.get(&node.uid).copied().unwrap_or_default();
         let by_kubelet = node.ready_since.filter(|since| *since <= now);
-        let since = by_kubelet.into_iter().chain(sighting.first_not_ready).min()?;
-        let since = sighting.last_ready.map_or(since, |last| last.max(since));
+        let since = by_kubelet.into_iter().chain(seen.first_not_ready).min()?;
+        let since = seen.last_ready.map_or(since, |last| last.max(since));
         (node.ready != Ready::True).then_some(since)
     }
 
@@ -104,7 +103,7 @@ impl NodeHistory {
     /// instance failing, and the Node itself shows no change in that time.
     #[must_use]
     pub fn is_healthy(&self, node: &Node, now: Moment) -> bool {
-        let since = self.0.get(&node.uid).and_then(|sighting| sighting.healthy_since);
+        let since = self.0.get(&node.uid).and_then(|seen| seen.healthy_since);
         let is_long = |since: Moment| since.plus(HEALTHY_FOR) <= now;
         node.ready == Ready::True
             && since.is_some_and(is_long)

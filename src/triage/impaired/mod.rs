@@ -44,7 +44,7 @@ use crate::domain::{
 
 /// How long after an outage of the API server nothing begins: kubelets could not report to it.
 pub const AFTER_OUTAGE: Duration = seconds(300);
-/// How long a node must be healthy before it is put back.
+/// How long a node must be healthy before it is restored.
 pub const HEALTHY_FOR: Duration = seconds(300);
 /// Sundown asks AWS about at most this many suspects in one round, and about at most this many
 /// nodes whose drain has ended. The others wait for a later round.

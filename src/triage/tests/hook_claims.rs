@@ -92,7 +92,7 @@ fn a_hook_is_known_to_be_of_others_once_its_group_was_described() {
         (&[], "backup", None, false),
         // Only hooks of the same transition count.
         (&[], "warm", Some(launch()), false),
-        // The group does not have this hook any more.
+        // The group no longer has this hook.
         (&[], "backup", Some(of(&["sundown-terminate"])), false),
         (&["back*"], "backup", Some(of(&["backup", "sundown-terminate"])), false),
     ] {

@@ -337,8 +337,8 @@ fn ec2_is_asked_which_of_two_nodes_it_is_and_without_an_answer_nothing_is_abando
 }
 
 #[test]
-fn a_node_is_read_again_for_a_return_only_if_it_is_marked_and_every_30_s() {
-    for (check, is_marked, second, expected) in [
+fn a_node_is_read_again_for_a_return_only_if_it_may_need_a_restore_and_every_30_s() {
+    for (check, may_need_restore, second, expected) in [
         (ReturnCheck::Never, false, 0, true),
         (ReturnCheck::Failed(at(0)), true, 9, false),
         (ReturnCheck::Failed(at(0)), false, 10, true),
@@ -346,7 +346,11 @@ fn a_node_is_read_again_for_a_return_only_if_it_is_marked_and_every_30_s() {
         (ReturnCheck::Done(at(0)), true, 30, true),
         (ReturnCheck::Done(at(0)), false, 300, false),
     ] {
-        assert_eq!(check.is_due(is_marked, at(second)), expected, "{check:?} {is_marked} {second}");
+        assert_eq!(
+            check.is_due(may_need_restore, at(second)),
+            expected,
+            "{check:?} {may_need_restore} {second}"
+        );
     }
 }
 

@@ -342,7 +342,7 @@ fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_other_kinds_without_actio
     let launched = interruption(Cause::LaunchSuccessful { group: "my-asg".into() });
     assert!(
         waits(verdict(&launched, &away, &policy())).ask.is_empty(),
-        "its Node may have to be put back"
+        "its Node may have to be restored"
     );
     assert_eq!(
         verdict(

@@ -19,7 +19,7 @@ use sundown::{
 };
 
 use crate::{
-    process::{Folder, Process, Said, run, sundown},
+    process::{CommandOutput, Folder, Process, run, sundown},
     python::{command, interpreter, moto},
 };
 
@@ -69,9 +69,9 @@ impl Account {
             .env("AWS_ENDPOINT_URL", &self.url)
             .arg(self.folder.path().join("people.py"))
             .args(words);
-        let said = run(self.folder.path(), &mut command).await;
-        assert_eq!(said.code, Some(0), "{words:?}: {}{}", said.out, said.err);
-        serde_json::from_str(&said.out).unwrap()
+        let output = run(self.folder.path(), &mut command).await;
+        assert_eq!(output.code, Some(0), "{words:?}: {}{}", output.out, output.err);
+        serde_json::from_str(&output.out).unwrap()
     }
 
     /// What boto3 is answered to these calls (`SERVICE.OPERATION`), one after the other.
@@ -106,16 +106,16 @@ impl Account {
         command
     }
 
-    pub async fn tool(&self, words: &[&str]) -> Said {
+    pub async fn tool(&self, words: &[&str]) -> CommandOutput {
         run(self.folder.path(), self.command(words).env("SUNDOWN_AWS_ENDPOINT_URL", &self.url))
             .await
     }
 
     /// What `sundown check` finds with these flags.
     pub async fn findings(&self, flags: &[&str]) -> Vec<Value> {
-        let said = self.tool(&[&["check", "--receive", "-o", "json"][..], flags].concat()).await;
-        let report: Value = serde_json::from_str(&said.out)
-            .unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
+        let output = self.tool(&[&["check", "--receive", "-o", "json"][..], flags].concat()).await;
+        let report: Value = serde_json::from_str(&output.out)
+            .unwrap_or_else(|e| panic!("{e}: {}{}", output.out, output.err));
         report["findings"].as_array().unwrap().clone()
     }
 

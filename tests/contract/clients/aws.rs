@@ -13,7 +13,7 @@ use sundown::{
 };
 
 use crate::{
-    process::{Folder, Said, run},
+    process::{CommandOutput, Folder, run},
     python::{command, interpreter},
 };
 
@@ -51,16 +51,16 @@ impl Account {
 
     /// `aws` with these words, to its good end: what it printed.
     async fn aws(&self, words: &str) -> Value {
-        let said = self.cli(words).await;
-        assert_eq!(said.code, Some(0), "aws {words}: {}", said.err);
-        if said.out.trim().is_empty() {
+        let output = self.cli(words).await;
+        assert_eq!(output.code, Some(0), "aws {words}: {}", output.err);
+        if output.out.trim().is_empty() {
             Value::Null
         } else {
-            serde_json::from_str(&said.out).unwrap()
+            serde_json::from_str(&output.out).unwrap()
         }
     }
 
-    async fn cli(&self, words: &str) -> Said {
+    async fn cli(&self, words: &str) -> CommandOutput {
         let mut command = self.command();
         // For queues its first version looks at no variable.
         command
@@ -84,21 +84,21 @@ async fn boto3_receives_heartbeats_and_completes() {
     fs::write(&script, include_str!("drainer.py")).unwrap();
     let mut command = account.command();
     command.arg(script).args([account.world.queue(), &account.instances[0]]);
-    let said = run(account.folder.path(), &mut command).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    let told: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(told["instance"], account.instances[0].as_str());
+    let output = run(account.folder.path(), &mut command).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
+    let result: Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!(result["instance"], account.instances[0].as_str());
     assert_eq!(
-        (&told["heartbeat_timeout"], &told["global_timeout"], &told["default_result"]),
+        (&result["heartbeat_timeout"], &result["global_timeout"], &result["default_result"]),
         (&300.into(), &30_000.into(), &"ABANDON".into())
     );
-    assert_eq!(told["lifecycle_state"], "Terminating:Wait");
+    assert_eq!(result["lifecycle_state"], "Terminating:Wait");
     assert_eq!(
-        (&told["after"], &told["second_completion"]),
+        (&result["after"], &result["second_completion"]),
         (&"shutting-down".into(), &"ValidationError".into())
     );
     assert_eq!(
-        (&told["received_again"], &told["unknown_queue"], &told["bad_receipt"]),
+        (&result["received_again"], &result["unknown_queue"], &result["bad_receipt"]),
         (
             &false.into(),
             &"AWS.SimpleQueueService.NonExistentQueue".into(),

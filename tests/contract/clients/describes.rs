@@ -1,4 +1,4 @@
-//! What EC2 and Auto Scaling say of instances, groups and hooks: the embedded AWS and moto, asked
+//! How EC2 and Auto Scaling describe instances, groups and hooks: the embedded AWS and moto, asked
 //! by boto3.
 
 use std::fs;
@@ -18,7 +18,7 @@ use crate::{
     shown::through,
 };
 
-/// What both say, of a group `asg` of two with a terminate hook `drain`.
+/// What both answer about a group `asg` of two with a terminate hook `drain`.
 fn expected(dns_name: &str, by_wildcard: usize) -> Value {
     let instance = json!({
         "InstanceId": "i-*", "State": {
@@ -78,9 +78,9 @@ async fn asked(url: &str, folder: &Folder, python: &std::path::Path, make: bool)
     if make {
         command.arg("make");
     }
-    let said = run(folder.path(), &mut command).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    serde_json::from_str(&said.out).unwrap()
+    let output = run(folder.path(), &mut command).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
+    serde_json::from_str(&output.out).unwrap()
 }
 
 fn compare(server: &str, answers: &Value, dns_name: &str, by_wildcard: usize) {

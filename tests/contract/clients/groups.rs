@@ -1,5 +1,5 @@
-//! What `sundown enroll` and `check` say of launch hooks, and of groups that a person has changed,
-//! at moto. Nothing waits in a hook there: `readings.rs` lists what moto has none of.
+//! What `sundown enroll` and `check` report about launch hooks, and about groups that a person has
+//! changed, at moto. Nothing waits in a hook there: `readings.rs` lists what moto has none of.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +28,13 @@ fn put_launch_hook(name: &str, heartbeat_timeout: u64) -> (&'static str, Value) 
 
 /// `sundown enroll` of the group ends with this code, and prints all of these words.
 async fn enroll(account: &Account, flags: &[&str], code: i32, words: &[&str]) {
-    let said = account.tool(&[&["enroll", "--asg", "asg"][..], flags].concat()).await;
+    let output = account.tool(&[&["enroll", "--asg", "asg"][..], flags].concat()).await;
     assert!(
-        said.code == Some(code) && words.iter().all(|word| said.out.contains(word)),
+        output.code == Some(code) && words.iter().all(|word| output.out.contains(word)),
         "{flags:?}: {:?} {}{}",
-        said.code,
-        said.out,
-        said.err
+        output.code,
+        output.out,
+        output.err
     );
 }
 
@@ -66,8 +66,9 @@ async fn moto_keeps_the_launch_hook_that_enroll_makes_and_check_reads_it() {
     for point in ["hook.heartbeat", "hook.completion"] {
         assert_eq!(answers(&findings, point), both("cannot-tell"), "moto has neither");
     }
-    let is_told = |text: &str| findings.iter().any(|f| f["says"].as_str().unwrap().contains(text));
-    assert!(is_told("launch hook, heartbeat 5m"), "{findings:#?}");
+    let is_reported =
+        |text: &str| findings.iter().any(|f| f["says"].as_str().unwrap().contains(text));
+    assert!(is_reported("launch hook, heartbeat 5m"), "{findings:#?}");
 
     // Another tool puts a hook of its own, and a person changes ours.
     account.calls(&[put_launch_hook("boot", 60), put_launch_hook("sundown-launch", 120)]).await;
@@ -94,7 +95,7 @@ async fn moto_keeps_the_launch_hook_that_enroll_makes_and_check_reads_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_tells_of_a_group_at_moto_that_replaces_no_unhealthy_instance() {
+async fn check_reports_a_group_at_moto_that_replaces_no_unhealthy_instance() {
     let Some(account) = Account::new().await else { return };
     let check = async || {
         account.findings(&["--on", "impaired=drain", "--then", "impaired=unhealthy"]).await
@@ -114,10 +115,10 @@ async fn check_tells_of_a_group_at_moto_that_replaces_no_unhealthy_instance() {
         ])
         .await;
     let findings = check().await;
-    let told = findings.iter().find(|finding| finding["point"] == "group.replacement").unwrap();
-    assert_eq!((&told["about"], &told["answer"]), (&"asg".into(), &"no".into()));
+    let finding = findings.iter().find(|finding| finding["point"] == "group.replacement").unwrap();
+    assert_eq!((&finding["about"], &finding["answer"]), (&"asg".into(), &"no".into()));
     assert_eq!(
-        told["remedy"],
+        finding["remedy"],
         "aws autoscaling resume-processes --auto-scaling-group-name asg --scaling-processes \
          ReplaceUnhealthy",
         "launches alone replace nothing"

@@ -16,7 +16,7 @@ use sundown::{
     },
 };
 
-use crate::process::{Folder, LIMIT, Process, Said, run};
+use crate::process::{CommandOutput, Folder, LIMIT, Process, run};
 
 /// An embedded cluster of three nodes with a Deployment `web` of three, a DaemonSet `agent` and a
 /// budget, and kubectl's way to it.
@@ -69,15 +69,15 @@ impl Shop {
         command
     }
 
-    async fn run(&self, args: &[&str]) -> Said {
+    async fn run(&self, args: &[&str]) -> CommandOutput {
         run(self.folder.path(), &mut self.command(args)).await
     }
 
-    /// To its good end; what it printed.
-    async fn says(&self, args: &[&str]) -> String {
-        let said = self.run(args).await;
-        assert_eq!(said.code, Some(0), "kubectl {args:?}: {}{}", said.out, said.err);
-        said.out
+    /// Runs kubectl, which must succeed, and returns what it printed.
+    async fn stdout_of(&self, args: &[&str]) -> String {
+        let output = self.run(args).await;
+        assert_eq!(output.code, Some(0), "kubectl {args:?}: {}{}", output.out, output.err);
+        output.out
     }
 
     fn file(&self, name: &str, object: &Value) -> String {
@@ -117,19 +117,20 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_gets_and_describes() {
     let Some(shop) = Shop::new().await else { return };
-    let nodes = shop.says(&["get", "nodes"]).await;
+    let nodes = shop.stdout_of(&["get", "nodes"]).await;
     let nodes = rows(&nodes);
     assert_eq!(nodes[0], ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]);
     assert_eq!(
         nodes[1..].iter().map(|row| (row[0], row[1])).collect::<Vec<_>>(),
         [("n0", "Ready"), ("n1", "Ready"), ("n2", "Ready")]
     );
-    let pods = shop.says(&["get", "pods", "-n", "shop", "-l", "app=web", "--no-headers"]).await;
+    let pods =
+        shop.stdout_of(&["get", "pods", "-n", "shop", "-l", "app=web", "--no-headers"]).await;
     assert_eq!(
         rows(&pods).iter().map(|row| (row[1], row[2])).collect::<Vec<_>>(),
         [("1/1", "Running"); 3]
     );
-    let budget = shop.says(&["get", "pdb", "-A"]).await;
+    let budget = shop.stdout_of(&["get", "pdb", "-A"]).await;
     let budget = rows(&budget);
     assert_eq!(
         (budget[1][0], budget[1][2], budget[1][3], budget[1][4]),
@@ -138,18 +139,19 @@ async fn kubectl_gets_and_describes() {
     );
     let all: Value = serde_json::from_str(
         &shop
-            .says(&["get", "pods", "-A", "-o", "json", "--field-selector", "spec.nodeName=n0"])
+            .stdout_of(&["get", "pods", "-A", "-o", "json", "--field-selector", "spec.nodeName=n0"])
             .await,
     )
     .unwrap();
     assert_eq!(all["items"].as_array().unwrap().len(), shop.kube.pods_on("n0").len());
-    let id = shop.says(&["get", "node", "n1", "-o", "jsonpath={.spec.providerID}"]).await;
+    let id = shop.stdout_of(&["get", "node", "n1", "-o", "jsonpath={.spec.providerID}"]).await;
     assert_eq!(id, format!("aws:///eu-west-1a/i-{:017}", 1));
-    let sorted =
-        shop.says(&["get", "pods", "-n", "shop", "--sort-by=.metadata.name", "-o", "name"]).await;
+    let sorted = shop
+        .stdout_of(&["get", "pods", "-n", "shop", "--sort-by=.metadata.name", "-o", "name"])
+        .await;
     assert_eq!(sorted.lines().count(), 6, "{sorted}");
 
-    let node = shop.says(&["describe", "node", "n0"]).await;
+    let node = shop.stdout_of(&["describe", "node", "n0"]).await;
     for text in [
         "Name:               n0",
         "ProviderID:",
@@ -159,7 +161,7 @@ async fn kubectl_gets_and_describes() {
     ] {
         assert!(node.contains(text), "no «{text}» in\n{node}");
     }
-    let budget = shop.says(&["describe", "pdb", "-n", "shop", "web"]).await;
+    let budget = shop.stdout_of(&["describe", "pdb", "-n", "shop", "web"]).await;
     for text in [
         "Min available:  2",
         "Allowed disruptions:  1",
@@ -181,7 +183,7 @@ async fn kubectl_gets_and_describes() {
         "{}",
         unknown.err
     );
-    assert!(shop.says(&["version", "-o", "json"]).await.contains("sundown-sim"));
+    assert!(shop.stdout_of(&["version", "-o", "json"]).await.contains("sundown-sim"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,13 +197,14 @@ async fn kubectl_applies_patches_and_deletes() {
     });
     let file = shop.file("budget.json", &budget);
     assert_eq!(
-        shop.says(&["apply", "-f", &file]).await.trim(),
+        shop.stdout_of(&["apply", "-f", &file]).await.trim(),
         "poddisruptionbudget.policy/agent created"
     );
-    // For budgets it always says so: their selectors are patched whole. Nothing changes.
+    // For budgets kubectl always reports `configured`: their selectors are patched whole. Nothing
+    // changes.
     let before = shop.kube.object("poddisruptionbudgets", "shop", "agent").unwrap();
     assert_eq!(
-        shop.says(&["apply", "-f", &file]).await.trim(),
+        shop.stdout_of(&["apply", "-f", &file]).await.trim(),
         "poddisruptionbudget.policy/agent configured"
     );
     assert_eq!(
@@ -213,19 +216,22 @@ async fn kubectl_applies_patches_and_deletes() {
         "data": { "a": "1", "b": "1" }
     });
     let other_file = shop.file("configmap.json", &other);
-    assert_eq!(shop.says(&["apply", "-f", &other_file]).await.trim(), "configmap/c created");
-    assert_eq!(shop.says(&["apply", "-f", &other_file]).await.trim(), "configmap/c unchanged");
+    assert_eq!(shop.stdout_of(&["apply", "-f", &other_file]).await.trim(), "configmap/c created");
+    assert_eq!(shop.stdout_of(&["apply", "-f", &other_file]).await.trim(), "configmap/c unchanged");
     let other = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c", "namespace": "shop" },
         "data": { "a": "2" }
     });
     shop.file("configmap.json", &other);
-    assert_eq!(shop.says(&["apply", "-f", &other_file]).await.trim(), "configmap/c configured");
+    assert_eq!(
+        shop.stdout_of(&["apply", "-f", &other_file]).await.trim(),
+        "configmap/c configured"
+    );
     assert_eq!(shop.kube.object("configmaps", "shop", "c").unwrap()["data"], json!({ "a": "2" }));
     budget["spec"]["maxUnavailable"] = json!(2);
     shop.file("budget.json", &budget);
     assert_eq!(
-        shop.says(&["apply", "-f", &file]).await.trim(),
+        shop.stdout_of(&["apply", "-f", &file]).await.trim(),
         "poddisruptionbudget.policy/agent configured"
     );
     let stored = shop.kube.object("poddisruptionbudgets", "shop", "agent").unwrap();
@@ -234,13 +240,13 @@ async fn kubectl_applies_patches_and_deletes() {
         (&json!(2), &json!(2))
     );
     assert_eq!(
-        shop.says(&["apply", "--server-side", "-f", &file]).await.trim(),
+        shop.stdout_of(&["apply", "--server-side", "-f", &file]).await.trim(),
         "poddisruptionbudget.policy/agent serverside-applied"
     );
 
-    shop.says(&["annotate", "node", "n0", "sundown.dev/pause=true"]).await;
-    shop.says(&["label", "node", "n0", "team=a"]).await;
-    shop.says(&["taint", "node", "n0", "x=y:NoSchedule"]).await;
+    shop.stdout_of(&["annotate", "node", "n0", "sundown.dev/pause=true"]).await;
+    shop.stdout_of(&["label", "node", "n0", "team=a"]).await;
+    shop.stdout_of(&["taint", "node", "n0", "x=y:NoSchedule"]).await;
     let node = shop.kube.object("nodes", "", "n0").unwrap();
     assert_eq!(
         (
@@ -256,18 +262,19 @@ async fn kubectl_applies_patches_and_deletes() {
             .contains(&json!({ "key": "x", "value": "y", "effect": "NoSchedule" })),
         "{node}"
     );
-    shop.says(&["taint", "node", "n0", "x-"]).await;
-    shop.says(&["annotate", "node", "n0", "sundown.dev/pause-"]).await;
+    shop.stdout_of(&["taint", "node", "n0", "x-"]).await;
+    shop.stdout_of(&["annotate", "node", "n0", "sundown.dev/pause-"]).await;
     let node = shop.kube.object("nodes", "", "n0").unwrap();
     assert_eq!(
         (&node["spec"]["taints"], &node["metadata"]["annotations"]["sundown.dev/pause"]),
         (&Value::Null, &Value::Null)
     );
 
-    shop.says(&["scale", "deployment", "-n", "shop", "web", "--replicas=4"]).await;
-    shop.says(&["rollout", "status", "deployment", "-n", "shop", "web", "--timeout=60s"]).await;
+    shop.stdout_of(&["scale", "deployment", "-n", "shop", "web", "--replicas=4"]).await;
+    shop.stdout_of(&["rollout", "status", "deployment", "-n", "shop", "web", "--timeout=60s"])
+        .await;
     assert_eq!(shop.ready(), 4);
-    shop.says(&["delete", "deployment", "-n", "shop", "web"]).await;
+    shop.stdout_of(&["delete", "deployment", "-n", "shop", "web"]).await;
     shop.until("its pods are gone", |shop| {
         !shop.kube.pods().iter().any(|p| p.name.starts_with("web-"))
     })
@@ -275,15 +282,15 @@ async fn kubectl_applies_patches_and_deletes() {
     let events =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "other" } });
     let file = shop.file("namespace.json", &events);
-    shop.says(&["create", "-f", &file]).await;
-    shop.says(&["delete", "namespace", "other", "--timeout=60s"]).await;
+    shop.stdout_of(&["create", "-f", &file]).await;
+    shop.stdout_of(&["delete", "namespace", "other", "--timeout=60s"]).await;
     assert_eq!(shop.kube.object("namespaces", "", "other"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_drains_within_the_budget() {
     let Some(shop) = Shop::new().await else { return };
-    // Two more on the first node, so that the budget has something to say.
+    // Two more on the first node, so that the budget refuses some evictions.
     for name in ["web-a", "web-b"] {
         shop.kube.add_pod(&PodSpec::on("n0", "shop", name).label("app", "web"));
     }
@@ -296,10 +303,11 @@ async fn kubectl_drains_within_the_budget() {
         "{}",
         refused.err
     );
-    let said = shop.run(&["drain", "n0", "--ignore-daemonsets", "--force", "--timeout=80s"]).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert!(said.out.contains("node/n0 drained"), "{}", said.out);
-    assert!(said.out.contains("evicting pod shop/web-a"), "{}", said.out);
+    let output =
+        shop.run(&["drain", "n0", "--ignore-daemonsets", "--force", "--timeout=80s"]).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
+    assert!(output.out.contains("node/n0 drained"), "{}", output.out);
+    assert!(output.out.contains("evicting pod shop/web-a"), "{}", output.out);
     let left: Vec<String> = shop.kube.pods_on("n0").into_iter().map(|p| p.name).collect();
     assert!(left.len() == 1 && left[0].starts_with("agent-"), "{left:?}");
     let overruns: Vec<_> = shop
@@ -312,14 +320,14 @@ async fn kubectl_drains_within_the_budget() {
     assert!(shop.kube.requests().iter().any(|r| r.subresource == "eviction"
         && r.status == 201
         && r.client.starts_with("kubectl/")));
-    let nodes = shop.says(&["get", "node", "n0", "--no-headers"]).await;
+    let nodes = shop.stdout_of(&["get", "node", "n0", "--no-headers"]).await;
     assert_eq!(rows(&nodes)[0][1], "Ready,SchedulingDisabled");
-    shop.says(&["uncordon", "n0"]).await;
+    shop.stdout_of(&["uncordon", "n0"]).await;
     assert_eq!(shop.kube.object("nodes", "", "n0").unwrap()["spec"]["unschedulable"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_tells_why_a_drain_waits() {
+async fn kubectl_reports_why_a_drain_waits() {
     let Some(shop) = Shop::new().await else { return };
     shop.kube.edit("poddisruptionbudgets", "shop", "web", |b| b["spec"]["minAvailable"] = json!(5));
     let budget = |shop: &Shop| shop.kube.object("poddisruptionbudgets", "shop", "web").unwrap();
@@ -328,20 +336,20 @@ async fn kubectl_tells_why_a_drain_waits() {
     shop.until("the budget is closed", |shop| budget(shop)["status"]["disruptionsAllowed"] == 0)
         .await;
     let pod = shop.kube.pods().into_iter().find(|p| p.name.starts_with("web-")).unwrap();
-    let said = shop
+    let output = shop
         .run(&["drain", pod.node.as_deref().unwrap(), "--ignore-daemonsets", "--timeout=6s"])
         .await;
-    assert_eq!(said.code, Some(1));
+    assert_eq!(output.code, Some(1));
     assert!(
-        said.err.contains("error when evicting pods/\"web-")
-            && said.err.contains(
+        output.err.contains("error when evicting pods/\"web-")
+            && output.err.contains(
                 "(will retry after 5s): Cannot evict pod as it would violate the pod's disruption \
                  budget."
             ),
         "{}",
-        said.err
+        output.err
     );
-    assert!(said.err.contains("global timeout reached: 6s"), "{}", said.err);
+    assert!(output.err.contains("global timeout reached: 6s"), "{}", output.err);
     assert_eq!(shop.ready(), 3, "nothing was evicted");
 }
 
@@ -379,10 +387,10 @@ async fn kubectl_watches() {
     };
     let pod = shop.kube.pods().into_iter().find(|p| p.name.starts_with("web-")).unwrap().name;
     until(&format!("ADDED {pod}"), &mut watch).await;
-    shop.says(&["delete", "pod", "-n", "shop", &pod, "--wait=false"]).await;
+    shop.stdout_of(&["delete", "pod", "-n", "shop", &pod, "--wait=false"]).await;
     until(&format!("MODIFIED {pod}"), &mut watch).await;
     until(&format!("DELETED {pod}"), &mut watch).await;
-    shop.says(&[
+    shop.stdout_of(&[
         "wait",
         "deployment",
         "-n",

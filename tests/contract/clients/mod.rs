@@ -1,5 +1,5 @@
-//! Programs that nobody here wrote, at work with the embedded servers; and our own commands and
-//! clients at work with a server that nobody here wrote.
+//! Third-party clients against the embedded servers, and our own commands and clients against a
+//! third-party server.
 
 mod account;
 mod aws;

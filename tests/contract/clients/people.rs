@@ -1,4 +1,4 @@
-//! `sundown enroll`, `check`, `send-test` and `run` against moto: an AWS that nobody here wrote.
+//! `sundown enroll`, `check`, `send-test` and `run` against moto, a third-party stand-in for AWS.
 //!
 //! What moto has none of: who may do what; `readings.rs` has the rest of the list.
 
@@ -19,13 +19,13 @@ async fn moto_answers_enroll_and_check() {
         (&["--yes"], 0, "There is nothing to do"),
         (&["--check"], 0, "sundown-terminate is there"),
     ] {
-        let said = enroll(flags).await;
+        let output = enroll(flags).await;
         assert!(
-            said.code == Some(code) && said.out.contains(word),
+            output.code == Some(code) && output.out.contains(word),
             "{flags:?}: {:?} {}{}",
-            said.code,
-            said.out,
-            said.err
+            output.code,
+            output.out,
+            output.err
         );
     }
     let hooks = account.boto3(&["hooks"]).await;
@@ -78,27 +78,27 @@ async fn moto_answers_enroll_and_check() {
         "moto has neither"
     );
 
-    let said = enroll(&["--remove", "--yes"]).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let output = enroll(&["--remove", "--yes"]).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     assert_eq!(account.boto3(&["hooks"]).await, serde_json::json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() {
+async fn a_test_goes_through_motos_rule_and_queue_and_the_service_reports_it() {
     let Some(account) = Account::new().await else { return };
     let instance = account.instance().to_owned();
-    // Looked at on its way: it comes as it was said to.
-    let said = account.tool(&["send-test", &instance, "--kind", "spot"]).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    // The message in the queue is the one that the command announced.
+    let output = account.tool(&["send-test", &instance, "--kind", "spot"]).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     let bodies = account.boto3(&["receive", account.queue()]).await;
     assert_eq!(
         (bodies.as_array().unwrap().len(), &bodies[0]["source"]),
         (1, &"sundown.test".into())
     );
     assert!(
-        said.out.contains(bodies[0]["id"].as_str().unwrap()),
-        "the id that is told is the event's own: {} {bodies}",
-        said.out
+        output.out.contains(bodies[0]["id"].as_str().unwrap()),
+        "the id that is printed is the event's own: {} {bodies}",
+        output.out
     );
     // Only EventBridge has an endpoint of its own: nothing else is asked there.
     let mut elsewhere = account.command(&["send-test", &instance, "--kind", "state-change"]);
@@ -106,8 +106,8 @@ async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() 
         ("AWS_ENDPOINT_URL_EVENTBRIDGE", account.url.as_str()),
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
     ];
-    let said = run(account.folder.path(), elsewhere.envs(variables)).await;
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let output = run(account.folder.path(), elsewhere.envs(variables)).await;
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     assert_eq!(
         account.boto3(&["receive", account.queue()]).await[0]["detail"]["state"],
         "stopping"
@@ -127,15 +127,15 @@ async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() 
     );
     service.ready().await;
     for way in ["events", "queue"] {
-        let said = account.tool(&["send-test", &instance, "--to", way, "--wait", "1m"]).await;
-        let told =
+        let output = account.tool(&["send-test", &instance, "--to", way, "--wait", "1m"]).await;
+        let expected =
             format!("of {instance}: if it were real, the node would be cordoned and drained");
         assert!(
-            said.code == Some(0) && said.out.contains(&told),
+            output.code == Some(0) && output.out.contains(&expected),
             "{way}: {:?} {}{}",
-            said.code,
-            said.out,
-            said.err
+            output.code,
+            output.out,
+            output.err
         );
     }
     service.counts("dlq_messages{queue=\"sundown-shop-dead\"}", 0.0).await;

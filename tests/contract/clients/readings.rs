@@ -18,7 +18,7 @@
 //! - Health. No group replaces an instance that is stopped or `Unhealthy`. SetInstanceHealth for
 //!   an instance of no group is answered with status 500 (AWS: ValidationError).
 //! - Status checks that fail, and scheduled events: DescribeInstanceStatus shows each running
-//!   instance as `ok`, whatever the filters for checks and events say. ReportInstanceStatus is
+//!   instance as `ok`, whatever the filters for checks and events ask for. ReportInstanceStatus is
 //!   answered with status 500.
 //! - Effects of a suspended process: with `Launch` suspended, a group launches all the same. Any
 //!   text is taken for the name of a process.
@@ -56,8 +56,8 @@ fn id(text: &str) -> InstanceId {
     text.parse().unwrap()
 }
 
-/// An instance that is not there.
-fn nobody() -> InstanceId {
+/// The ID of an instance that does not exist.
+fn unknown_instance() -> InstanceId {
     id("i-0123456789abcdef0")
 }
 
@@ -130,9 +130,11 @@ async fn reads_and_changes(server: &str, clients: &Clients) {
     let members = lookups.members.of_group_since(&asg, Instant::now()).await.unwrap().unwrap();
     assert_eq!(members.unhealthy, texts(&[first.as_str()]), "{server}");
     assert_eq!((&members.suspended, members.has_warm_pool), (&texts(&REPLACING), false));
-    for (group, of, expected) in
-        [(&asg, &first, Some("InService")), (&asg, &nobody(), None), (&pooled, &first, None)]
-    {
+    for (group, of, expected) in [
+        (&asg, &first, Some("InService")),
+        (&asg, &unknown_instance(), None),
+        (&pooled, &first, None),
+    ] {
         let state = lookups.members.state_since(group, of, Instant::now()).await.unwrap();
         assert_eq!(state.as_deref(), expected, "{server}: {of} in {group}");
     }
@@ -204,15 +206,15 @@ async fn an_instance_that_boto3_stops_and_starts_at_moto_is_read_as_stopped_and_
     assert_eq!((before.state, before.group()), (InstanceState::Running, Some("asg".into())));
     assert!(before.launched.is_some() && before.private_address.is_some(), "{before:?}");
 
-    let told = account.calls(&[("ec2.stop_instances", named.clone())]).await;
-    assert_eq!(told[0]["StoppingInstances"][0]["CurrentState"]["Name"], "stopping");
+    let answers = account.calls(&[("ec2.stop_instances", named.clone())]).await;
+    assert_eq!(answers[0]["StoppingInstances"][0]["CurrentState"]["Name"], "stopping");
     let stopped = InstanceFacts { state: InstanceState::Stopped, ..before.clone() };
     assert_eq!(instance(&clients, &id).await, stopped, "it keeps all the rest");
     let name = before.private_dns.clone().unwrap();
     assert_eq!(clients.ec2().by_private_dns(&[name]).await.unwrap(), [stopped]);
 
-    let told = account.calls(&[("ec2.start_instances", named)]).await;
-    assert_eq!(told[0]["StartingInstances"][0]["CurrentState"]["Name"], "pending");
+    let answers = account.calls(&[("ec2.start_instances", named)]).await;
+    assert_eq!(answers[0]["StartingInstances"][0]["CurrentState"]["Name"], "pending");
     let again = instance(&clients, &id).await;
     assert_eq!(again, InstanceFacts { launched: again.launched, ..before.clone() });
     // In EC2 it is later: the time of this start.
@@ -224,14 +226,14 @@ async fn an_instance_that_boto3_terminates_at_moto_is_read_as_terminated_and_rep
     let Some(account) = Account::new().await else { return };
     let (clients, id) = (account.clients(), id(account.instance()));
     let named = json!({ "InstanceIds": [id.as_str()] });
-    let told = account.calls(&[("ec2.terminate_instances", named)]).await;
-    assert_eq!(told[0]["TerminatingInstances"][0]["CurrentState"]["Name"], "shutting-down");
+    let answers = account.calls(&[("ec2.terminate_instances", named)]).await;
+    assert_eq!(answers[0]["TerminatingInstances"][0]["CurrentState"]["Name"], "shutting-down");
     assert_eq!(instance(&clients, &id).await.state, InstanceState::Terminated);
     let asg = group(&clients, "asg").await;
     let members: Vec<&str> = asg.members.iter().map(|(instance, _)| instance.as_str()).collect();
     assert!(members.len() == 2 && !members.contains(&id.as_str()), "{asg:?}");
     assert_eq!(asg.capacity.is_reached_by(members.iter().copied()), Some(true), "{asg:?}");
-    assert!(clients.ec2().describe_instances(&[nobody()]).await.unwrap().is_empty());
+    assert!(clients.ec2().describe_instances(&[unknown_instance()]).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,13 +249,13 @@ async fn an_instance_that_boto3_puts_into_standby_at_moto_is_read_as_such() {
     let mut enter = named.clone();
     enter["ShouldDecrementDesiredCapacity"] = true.into();
     let ask = json!({ "InstanceIds": [own.as_str()] });
-    let told = account
+    let answers = account
         .calls(&[
             ("autoscaling.enter_standby", enter),
             ("autoscaling.describe_auto_scaling_instances", ask),
         ])
         .await;
-    assert_eq!(told[1]["AutoScalingInstances"][0]["LifecycleState"], "Standby");
+    assert_eq!(answers[1]["AutoScalingInstances"][0]["LifecycleState"], "Standby");
     assert_eq!(state().await, "Standby");
     let asg = group(&clients, "asg").await;
     let other = asg.members.iter().find(|(instance, _)| instance.as_str() != own.as_str()).unwrap();

@@ -1,4 +1,4 @@
-//! Evictions by what a budget's status says, which the case writes itself while no controller is
+//! Evictions by the status of a budget, which the case writes itself while no controller is
 //! there (the table of eviction_test.go).
 
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A pod `p`, ready or not, and a budget `b` for it of this policy and status, up to date unless
-/// the status says otherwise.
+/// the status differs.
 fn given(ready: bool, policy: Option<&str>, status: Value) -> Vec<Step> {
     let mut spec = json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "p" } } });
     if let Some(policy) = policy {

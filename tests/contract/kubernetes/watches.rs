@@ -1,4 +1,4 @@
-//! What watches say, from where, and how they end.
+//! What watches send, from which version, and how they end.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What a queue does. What is expected is what the SQS API reference and developer guide say; a
-//! step that moto does not answer so says it.
+//! What a queue does. The expected answers are from the SQS API reference and developer guide. A
+//! step that moto answers otherwise is noted as such.
 
 use serde_json::{Value, json};
 

@@ -22,13 +22,13 @@ impl AfterDrain {
     /// `awaited`: the leader waits for the end of the instance.
     pub(super) fn of(
         awaited: Option<&AwaitedTermination>,
-        has_our_marks: bool,
+        has_our_changes: bool,
         now: Moment,
     ) -> Self {
         match awaited {
             Some(awaited) if awaited.is_given_up(now, true) => Self::GivenUp,
             Some(_) => Self::Awaited,
-            None if has_our_marks => Self::Stays,
+            None if has_our_changes => Self::Stays,
             None => Self::Serves,
         }
     }

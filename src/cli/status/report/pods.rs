@@ -49,7 +49,7 @@ impl Reader<'_> {
         let start = eviction_start(&limits, interruptions, &settings.evict_after, false, now);
         status.remarks.extend(waiting_evictions(start));
         status.deadline = limits.end_at;
-        status.put_back_at = limits.expires_at;
+        status.restore_at = limits.expires_at;
         if !limits.response.evicts() {
             return;
         }

@@ -14,7 +14,7 @@ fn shown(name: &str) -> NodeStatus {
             accepted: at(3350),
         }],
         since: Some(at(3350)),
-        put_back_at: None,
+        restore_at: None,
         deadline: Some(at(6950)),
         force_from: Some(at(5150)),
         nothing_to_force: false,

@@ -35,7 +35,7 @@ pub enum BadTemplate {
     SameKey {
         /// Where the key is in the JSON.
         place: String,
-        /// The rendered key.
+        /// The key that both rendered to.
         key: String,
     },
     /// The template needs more than the steps that it may take.

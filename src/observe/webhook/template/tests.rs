@@ -125,7 +125,7 @@ fn the_error_of_a_bad_template_names_the_place_the_reason_and_the_remedy() {
         (r#"{"{{ zone }}":1,"{{ type }}":2}"#, "in a key at /: two keys are ``"),
         ("{{ node }} is gone", r#"write {"text":"{{ node }} is gone"}"#),
         ("{{label:a}}, {{ node }}", r#"write {"text":"{{ labels['a'] }}, {{ node }}"}"#),
-        ("it said \"no\"", r#"write {"text":"it said \"no\""}"#),
+        ("the answer \"no\"", r#"write {"text":"the answer \"no\""}"#),
         ("{{ node }} is gone", "it is not JSON (key must be a string at line 1 column 2)"),
         (r#"{"text": {{ node }}}"#, DEFAULT_TEMPLATE),
         (r#"{"text": "{{ labels["a"] }}"}"#, "inside braces, quote with '…'"),

@@ -143,7 +143,7 @@ async fn a_client_that_is_cut_off_gets_no_answer_and_its_watches_are_silent() {
     kube.reconnect("cli");
     cordon(&kube).await.unwrap();
     let silence = tokio::time::timeout(Duration::from_mins(4), watch.next()).await;
-    assert!(silence.is_err(), "the connection is dead, and nobody says so: {silence:?}");
+    assert!(silence.is_err(), "the connection is dead, and nothing reports it: {silence:?}");
     assert_eq!(kube.requests().iter().map(|r| r.status).collect::<Vec<_>>(), [200, 0, 200]);
 }
 

@@ -49,7 +49,7 @@ fn what_holds_every_drain_back() {
         ("3 of 10, none managed", spare(among(10, sick(3)), 0), Some(WaitReason::FaultElsewhere)),
         ("8 of 10 that go away", among(10, (1..=8).map(going).collect()), None),
         (
-            "2 of 10, and 2 of these go away: they are none of either number",
+            "2 of 10, and 2 of these go away: they count in neither number",
             among(10, vec![going(3), going(4), not_ready(1, 9000), not_ready(2, 9000)]),
             Some(WaitReason::FaultElsewhere),
         ),
@@ -77,8 +77,8 @@ fn what_holds_every_drain_back() {
             among(
                 10,
                 vec![
-                    marked(1, "a", 5000, ImpairedStatus::Draining),
-                    marked(2, "b", 5000, ImpairedStatus::Drained),
+                    accepted(1, "a", 5000, ImpairedStatus::Draining),
+                    accepted(2, "b", 5000, ImpairedStatus::Drained),
                     not_ready(3, 9000),
                 ],
             ),

@@ -21,8 +21,8 @@ fn decided(
 #[test]
 fn a_node_that_somebody_else_cordoned_is_not_taken_on() {
     let cordon = |scanned| with(scanned, |node| node.unschedulable = true);
-    let only_marked = ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(2, 5000) };
-    let nodes = among(20, vec![cordon(not_ready(1, 5000)), cordon(only_marked)]);
+    let only_tainted = ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(2, 5000) };
+    let nodes = among(20, vec![cordon(not_ready(1, 5000)), cordon(only_tainted)]);
     let scene = scene(&nodes);
     for view in [AwsView::Answered(member("a")), AwsView::NotOurs] {
         let found = suspects(&scene, &NodeHistory::default(), AFTER);
@@ -115,7 +115,7 @@ fn one_node_of_a_group_at_a_time() {
         (ImpairedStatus::Free, false),
         (ImpairedStatus::OnlyTainted, false),
     ] {
-        let earlier = [marked(40, "a", 100, status)];
+        let earlier = [accepted(40, "a", 100, status)];
         let first = decided(&earlier, views(), &none, 9).remove(0);
         assert_eq!(first == Decision::Wait(WaitReason::GroupBusy), is_busy, "{status:?}");
         let other = decided(&earlier, vec![AwsView::Answered(member("b"))], &none, 9).remove(0);
@@ -126,8 +126,8 @@ fn one_node_of_a_group_at_a_time() {
 #[test]
 fn no_more_begin_in_an_hour_than_allowed_whoever_began_them() {
     let views = || ["a", "b", "c"].map(|group| AwsView::Answered(member(group))).to_vec();
-    let count = |marks: &[ScannedNode], begun: &LastHour, max| {
-        let all = decided(marks, views(), begun, max);
+    let count = |accepted_nodes: &[ScannedNode], begun: &LastHour, max| {
+        let all = decided(accepted_nodes, views(), begun, max);
         all.iter().filter(|decision| matches!(decision, Decision::Begin(_))).count()
     };
     let begun = |all: &[(usize, u64)]| {
@@ -137,8 +137,8 @@ fn no_more_begin_in_an_hour_than_allowed_whoever_began_them() {
         }
         begun
     };
-    let free = |n: usize, second: u64| marked(n, "z", second, ImpairedStatus::Free);
-    for (name, marks, begun, max, expected) in [
+    let free = |n: usize, second: u64| accepted(n, "z", second, ImpairedStatus::Free);
+    for (name, accepted_nodes, begun, max, expected) in [
         ("none before", vec![], begun(&[]), 3, 3),
         ("two are allowed", vec![], begun(&[]), 2, 2),
         ("one by an annotation", vec![free(40, NOW - 3599)], begun(&[]), 3, 2),
@@ -164,7 +164,7 @@ fn no_more_begin_in_an_hour_than_allowed_whoever_began_them() {
         ("one each", vec![free(40, NOW - 10)], begun(&[(41, NOW - 10)]), 3, 1),
         ("more than allowed", vec![free(40, 9000), free(41, 9000)], begun(&[]), 1, 0),
     ] {
-        assert_eq!(count(&marks, &begun, max), expected, "{name}");
+        assert_eq!(count(&accepted_nodes, &begun, max), expected, "{name}");
     }
     let decisions = decided(&[], views(), &LastHour::default(), 1);
     assert_eq!(decisions.last(), Some(&Decision::Wait(WaitReason::MaxPerHour)));

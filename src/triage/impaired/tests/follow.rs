@@ -18,7 +18,7 @@ fn what_follows_for_a_node_that_was_taken_on() {
         history.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
     }
     let well = |status| ScannedNode { status, ..ready(1) };
-    let sick = |status| marked(2, "a", 1100, status);
+    let sick = |status| accepted(2, "a", 1100, status);
     let soon_well = |status| ScannedNode { status, ..ready(3) };
     let unmanaged = |scanned| ScannedNode { is_managed: false, ..scanned };
     let kept = Some(Step::Wait(WaitReason::KeptByPerson));
@@ -46,7 +46,7 @@ fn what_follows_for_a_node_that_was_taken_on() {
         ("just healthy, drained", soon_well(Drained), None, None),
         ("healthy, another interruption holds it", well(OtherInterruption), None, None),
         ("sick, another interruption holds it", sick(OtherInterruption), None, None),
-        ("sick, put back", sick(Free), None, None),
+        ("sick, restored", sick(Free), None, None),
         ("sick, not managed", unmanaged(sick(Drained)), None, None),
     ] {
         let nodes = [node];
@@ -65,7 +65,7 @@ fn what_follows_for_a_node_that_was_taken_on() {
 #[test]
 fn one_bad_round_is_not_enough_to_replace_an_instance() {
     let drained = |since| {
-        let drained = marked(1, "a", 5000, ImpairedStatus::Drained);
+        let drained = accepted(1, "a", 5000, ImpairedStatus::Drained);
         with(drained, |node| node.ready_since = Some(at(since)))
     };
     for (name, since, expected) in [
@@ -84,7 +84,7 @@ fn one_bad_round_is_not_enough_to_replace_an_instance() {
 
 #[test]
 fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
-    let nodes = [marked(1, "a", 100, ImpairedStatus::Drained)];
+    let nodes = [accepted(1, "a", 100, ImpairedStatus::Drained)];
     for (told_at, expected) in
         [(NOW - 3599, None), (NOW - 3600, Some(Step::Wait(WaitReason::ReplacementLate)))]
     {
@@ -113,7 +113,7 @@ fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
 #[test]
 fn right_before_its_instance_is_reported_a_node_is_judged_once_more() {
     use ImpairedStatus::{Drained, Draining, Free, OtherInterruption};
-    let drained = |status| marked(1, "a", 1100, status);
+    let drained = |status| accepted(1, "a", 1100, status);
     let is_sick = |n| not_ready(n, NOW);
     let judge = |scene: &Scene<'_>| {
         let reported = LastHour::default();
@@ -122,7 +122,7 @@ fn right_before_its_instance_is_reported_a_node_is_judged_once_more() {
     for (name, nodes, expected) in [
         ("as before", among(10, vec![drained(Drained)]), Ok(())),
         ("another Node has its name", among(10, vec![]), Err(None)),
-        ("it is put back", among(10, vec![drained(Free)]), Err(None)),
+        ("it is restored", among(10, vec![drained(Free)]), Err(None)),
         ("its hook came", among(10, vec![drained(OtherInterruption)]), Err(None)),
         ("it is taken on again", among(10, vec![drained(Draining)]), Err(None)),
         (

@@ -44,7 +44,8 @@ fn not_ready(n: usize, since: u64) -> ScannedNode {
     with(ready(n), |node| (node.ready, node.ready_since) = (Ready::Unknown, Some(at(since))))
 }
 
-fn marked(n: usize, group: &str, second: u64, status: ImpairedStatus) -> ScannedNode {
+/// A NotReady Node whose instance was accepted as sick at `second`.
+fn accepted(n: usize, group: &str, second: u64, status: ImpairedStatus) -> ScannedNode {
     let last_sickness = LastSickness { instance: instance(n), group: group.into(), at: at(second) };
     ScannedNode {
         status,

@@ -42,24 +42,24 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
             None,
         ),
         (
-            "only marked",
+            "only tainted",
             ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(1, long) },
             None,
             Some(Symptom::NotReady),
         ),
-        ("being drained", marked(1, "a", NOW, ImpairedStatus::Draining), None, None),
+        ("being drained", accepted(1, "a", NOW, ImpairedStatus::Draining), None, None),
         (
             "a person ended its drain",
             ScannedNode {
                 status: ImpairedStatus::Free,
-                ..marked(1, "a", 5000, ImpairedStatus::Free)
+                ..accepted(1, "a", 5000, ImpairedStatus::Free)
             },
             None,
             None,
         ),
         (
             "sick again since",
-            with(marked(1, "a", 5000, ImpairedStatus::Free), |n| n.ready_since = Some(at(long))),
+            with(accepted(1, "a", 5000, ImpairedStatus::Free), |n| n.ready_since = Some(at(long))),
             None,
             Some(Symptom::NotReady),
         ),
@@ -73,15 +73,16 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
 }
 
 #[test]
-fn a_node_that_is_only_marked_is_a_suspect_if_more_is_asked_for_and_always_counts() {
-    let is_marked = |n| ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(n, 5000) };
-    let nodes = among(10, vec![is_marked(1), is_marked(2)]);
+fn a_node_that_is_only_tainted_is_a_suspect_if_more_is_asked_for_and_always_counts() {
+    let only_tainted =
+        |n| ScannedNode { status: ImpairedStatus::OnlyTainted, ..not_ready(n, 5000) };
+    let nodes = among(10, vec![only_tainted(1), only_tainted(2)]);
     for (response, expected) in [(Response::Drain, 2), (Response::Cordon, 2), (Response::Prefer, 0)]
     {
         let scene = Scene { response, ..scene(&nodes) };
         assert_eq!(suspects(&scene, &NodeHistory::default(), AFTER).len(), expected);
     }
-    let nodes = among(10, (1..=3).map(is_marked).collect());
+    let nodes = among(10, (1..=3).map(only_tainted).collect());
     assert_eq!(block_reason(&scene(&nodes)), Some(WaitReason::FaultElsewhere));
 }
 
@@ -95,7 +96,7 @@ fn of_several_nodes_with_one_instance_none_is_a_suspect() {
 
 #[test]
 fn what_a_person_released_is_drained_again_only_after_it_was_healthy() {
-    let released = || marked(1, "a", 5000, ImpairedStatus::Free);
+    let released = || accepted(1, "a", 5000, ImpairedStatus::Free);
     let sick = || with(released(), |node| node.ready_since = Some(at(8000)));
     let well = || with(ready(1), |node| node.ready_since = Some(at(6000)));
     for (name, rounds, expected) in [
