@@ -50,8 +50,8 @@ variable "tags" {
 variable "autoscaling_groups" {
   description = <<-TEXT
     Groups that get lifecycle hooks, and whose hooks the role may answer with or without the tag. The keys are yours and must be known before anything is applied; the names may come out of other resources.
-    `launch`: also a hook for launching instances. `heartbeat_timeout`: seconds that AWS waits when nobody answers; Sundown keeps a hook open for as
-    long as the drain takes. `metadata`: text that comes along with each event.
+    `launch`: also a hook for launching instances. `heartbeat_timeout`: seconds that AWS waits when nobody answers, at least 180 with `launch`; Sundown
+    keeps a hook open for as long as the drain takes. `metadata`: text that comes along with each event.
   TEXT
   type = map(object({
     name              = string
@@ -64,6 +64,11 @@ variable "autoscaling_groups" {
   validation {
     condition     = alltrue([for group in var.autoscaling_groups : group.heartbeat_timeout >= 30 && group.heartbeat_timeout <= 7200])
     error_message = "autoscaling_groups: heartbeat_timeout is 30 to 7200 seconds."
+  }
+  # After the leader crashes, the next leader receives the message of a launch within a minute. `sundown check` asks for as much.
+  validation {
+    condition     = alltrue([for group in var.autoscaling_groups : group.heartbeat_timeout >= 180 if group.launch])
+    error_message = "autoscaling_groups: heartbeat_timeout is at least 180 seconds for a group with launch = true. With a shorter one, the launch hook can time out after a crash of the leader."
   }
   validation {
     condition     = alltrue([for key in keys(var.autoscaling_groups) : can(regex("^[0-9A-Za-z._-]+$", key))])

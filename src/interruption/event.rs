@@ -21,6 +21,9 @@ pub const TEST_SOURCE: &str = "sundown.test";
 pub(crate) const CAPACITY_BLOCK: &str = "Capacity Block Expiration Warning";
 pub(crate) const CAPACITY_BLOCK_TOO: &str = "Capacity Block Reservation Expiration Warning";
 
+/// The `detail-type` of a launch action. Its rule is needed only if a group has a launch hook.
+pub(crate) const LAUNCH_ACTION: &str = "EC2 Instance-launch Lifecycle Action";
+
 /// The only version that EventBridge has had.
 const VERSION: &str = "0";
 
@@ -43,7 +46,7 @@ pub(super) fn parse(outer: &Outer<'_>, detail_type: &str) -> Result<Parsed, Reje
 fn source_of(detail_type: &str) -> &'static str {
     match detail_type {
         "EC2 Instance-terminate Lifecycle Action"
-        | "EC2 Instance-launch Lifecycle Action"
+        | LAUNCH_ACTION
         | "EC2 Instance Launch Successful" => "aws.autoscaling",
         "AWS Health Event" => "aws.health",
         _ => "aws.ec2",
@@ -62,7 +65,7 @@ impl<'a> Event<'_, 'a> {
             ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action") => {
                 lifecycle::from_event(&self.detail()?, lifecycle::Way::Out, self.id, self.time)
             }
-            ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => {
+            ("aws.autoscaling", LAUNCH_ACTION) => {
                 lifecycle::from_event(&self.detail()?, lifecycle::Way::In, self.id, self.time)
             }
             ("aws.autoscaling", "EC2 Instance Launch Successful") => {

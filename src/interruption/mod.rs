@@ -20,7 +20,7 @@ mod outcome;
 mod wire;
 
 pub use event::TEST_SOURCE;
-pub(crate) use event::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO};
+pub(crate) use event::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO, LAUNCH_ACTION};
 pub use excerpt::excerpt;
 pub use outcome::{Irrelevant, Parsed, Reject, TestContent, TestEvent};
 

@@ -129,7 +129,8 @@ pub fn awaited_termination(node: &Node, wanted: GoneNodes) -> Option<AwaitedTerm
 /// Whether the instance ends for good: an interruption of the record terminates it, and after none
 /// of them it may come back. Beside a terminate hook a state change does not count, because the group
 /// terminates the instance also if it stops.
-fn ends_instance(record: &Record) -> bool {
+#[must_use]
+pub fn ends_instance(record: &Record) -> bool {
     let is_termination = |known: &KnownEntry| {
         Kind::from_word(&known.kind) == Some(Kind::TerminateHook) && !known.warm_pool
     };

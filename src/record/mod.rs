@@ -50,7 +50,7 @@ pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
-pub use gone::{AwaitedTermination, GoneStep, GoneWait, awaited_termination};
+pub use gone::{AwaitedTermination, GoneStep, GoneWait, awaited_termination, ends_instance};
 pub use impaired::{impaired_status, last_sickness};
 pub use life::{
     After, is_restore_due, kept_annotations, lacks_a_hook, merge_patch, merged_record, release,

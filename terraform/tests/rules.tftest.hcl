@@ -80,6 +80,26 @@ run "a_heartbeat_is_one_that_auto_scaling_takes" {
   expect_failures = [var.autoscaling_groups]
 }
 
+# After the leader crashes, the next one needs up to a minute to receive the message of a launch.
+run "a_launch_hook_with_a_short_heartbeat_timeout_is_refused" {
+  command = plan
+  variables {
+    autoscaling_groups = { slow = { name = "shop-slow", launch = true, heartbeat_timeout = 179 } }
+  }
+  expect_failures = [var.autoscaling_groups]
+}
+
+run "a_launch_hook_may_have_three_minutes_and_a_terminate_hook_alone_may_have_less" {
+  command = plan
+  variables {
+    autoscaling_groups = { general = { name = "shop-general", heartbeat_timeout = 60 }, slow = { name = "shop-slow", launch = true, heartbeat_timeout = 180 } }
+  }
+  assert {
+    condition     = [aws_autoscaling_lifecycle_hook.terminate["general"].heartbeat_timeout, aws_autoscaling_lifecycle_hook.launch["slow"].heartbeat_timeout] == [60, 180]
+    error_message = jsonencode([aws_autoscaling_lifecycle_hook.terminate, aws_autoscaling_lifecycle_hook.launch])
+  }
+}
+
 run "events_are_chosen" {
   command = plan
   variables {

@@ -239,6 +239,23 @@ async fn the_right_to_ask_for_warm_pools_is_checked_if_a_group_has_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_launch_hook_of_ours_needs_its_rule_unless_it_is_ignored() {
+    let stage = sound(69).await;
+    let mut without = rule(&stage);
+    without.kinds.remove(&EventKind::LaunchAction);
+    stage.world.aws.reroute(without);
+    let rules = async |flags: &[&str]| stage.check(flags).await.at("rules").clone();
+    assert_eq!(rules(&[]).await["answer"], "yes", "no group has a launch hook");
+    stage.world.aws.put_hook("asg", HookSpec::launching("sundown-launch"));
+    let found = rules(&[]).await;
+    assert_eq!((&found["answer"], &found["needed"]), (&json!("no"), &json!(false)), "{found}");
+    assert!(found["says"].as_str().unwrap().ends_with("asg/sundown-launch needs"), "{found}");
+    assert_eq!(rules(&["--on", "launch-hook=ignore"]).await["answer"], "yes");
+    stage.world.aws.reroute(rule(&stage));
+    assert_eq!(rules(&[]).await["answer"], "yes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_away_keeps_no_other_point_from_being_asked() {
     let stage = sound(62).await;
     stage.world.aws.delete_queue(stage.world.queue());

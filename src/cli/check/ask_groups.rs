@@ -1,7 +1,7 @@
 //! Asks AWS about the groups of the cluster and their hooks. `groups` and `hooks` judge the
 //! answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{finding::Finding, groups, hooks, impaired};
 use crate::{
@@ -20,22 +20,38 @@ const DESCRIBED_AT_ONCE: usize = 200;
 /// Of the groups that lack the cluster's tag, at most this many are checked.
 const MOST_GROUPS: usize = 50;
 
-/// The clients that ask, and the findings so far.
+/// What is known after all groups were asked about.
+#[derive(Default)]
+pub(super) struct GroupAnswers {
+    pub(super) found: Vec<Finding>,
+    /// `GROUP/HOOK` of the first launch hook that Sundown answers. `None`: no group has one, as far
+    /// as AWS has answered.
+    pub(super) launch_hook: Option<String>,
+}
+
+/// The clients that ask, and the answers so far.
 pub(super) struct AskGroups<'a> {
     config: &'a Config,
     clients: &'a Clients,
     random: &'a Random,
-    found: Vec<Finding>,
+    /// The groups that have a tag of the cluster.
+    tagged: BTreeSet<GroupName>,
+    answers: GroupAnswers,
 }
 
 impl<'a> AskGroups<'a> {
     pub(super) fn new(config: &'a Config, clients: &'a Clients, random: &'a Random) -> Self {
-        Self { config, clients, random, found: Vec::new() }
+        Self { config, clients, random, tagged: BTreeSet::new(), answers: GroupAnswers::default() }
     }
 
     /// Checks the groups of this cluster and their hooks. A group is found by its tags, or by its
     /// nodes in the cluster.
-    pub(super) async fn all(mut self, client: Option<&kube::Client>) -> Vec<Finding> {
+    pub(super) async fn all(mut self, client: Option<&kube::Client>) -> GroupAnswers {
+        self.ask(client).await;
+        self.answers
+    }
+
+    async fn ask(&mut self, client: Option<&kube::Client>) {
         const POINT: &str = "groups";
         let with_nodes = match client {
             Some(client) => self.groups_with_nodes(client).await,
@@ -46,17 +62,18 @@ impl<'a> AskGroups<'a> {
             groups = match self.tagged(&cluster).await {
                 Ok(groups) => groups,
                 Err(error) => {
-                    self.found.push(Finding::of_error(POINT, cluster, &error));
-                    return self.found;
+                    self.answers.found.push(Finding::of_error(POINT, cluster, &error));
+                    return;
                 }
             };
             let tagged: Vec<GroupName> = groups.iter().map(|g| g.group.clone()).collect();
-            self.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
+            self.answers.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
+            self.tagged = tagged.into_iter().collect();
         } else {
             let message = "without --cluster-name Sundown does not know which groups are ours: \
                 hooks of instances that never became nodes time out, and so do hooks whose event was \
                 lost, because there is no sweep";
-            self.found.push(Finding::cannot_tell(
+            self.answers.found.push(Finding::cannot_tell(
                 POINT,
                 "",
                 message,
@@ -70,23 +87,22 @@ impl<'a> AskGroups<'a> {
             match self.clients.autoscaling().group(name).await {
                 Ok(group) => groups.extend(group),
                 Err(error) => {
-                    self.found.push(Finding::of_error(POINT, name.as_str(), &error));
+                    self.answers.found.push(Finding::of_error(POINT, name.as_str(), &error));
                     break;
                 }
             }
         }
         if groups.is_empty() {
-            return self.found;
+            return;
         }
         for group in &mut groups {
             self.add_warm_pool(group).await;
             if !self.group(group).await {
-                return self.found;
+                return;
             }
         }
         let simple = self.clients.autoscaling().simple_scaling().await;
-        self.found.extend(hooks::scaling(&groups, &simple));
-        self.found
+        self.answers.found.extend(hooks::scaling(&groups, &simple));
     }
 
     /// The groups of the nodes that Sundown would drain, with their numbers of nodes. The points
@@ -99,7 +115,7 @@ impl<'a> AskGroups<'a> {
             Ok(nodes) => nodes,
             Err(error) => {
                 let message = format!("the groups of the cluster's nodes are not known: {error}");
-                self.found.push(Finding::cannot_tell(
+                self.answers.found.push(Finding::cannot_tell(
                     "groups",
                     "",
                     message,
@@ -142,7 +158,7 @@ impl<'a> AskGroups<'a> {
         }
         let name = &group.group;
         let pool = self.clients.autoscaling().warm_pool(name, usize::MAX, |_| true).await;
-        self.found.push(match pool.result {
+        self.answers.found.push(match pool.result {
             Ok(()) => {
                 let text = format!("it has {}", count(pool.members.len(), "instance"));
                 Finding::yes(POINT, name.as_str(), text)
@@ -158,12 +174,12 @@ impl<'a> AskGroups<'a> {
         let described = match self.clients.autoscaling().hooks(name).await {
             Ok(described) => described,
             Err(error) => {
-                self.found.push(Finding::of_error("hook", name.as_str(), &error));
+                self.answers.found.push(Finding::of_error("hook", name.as_str(), &error));
                 return error.advice() == Advice::Gone;
             }
         };
-        self.found.extend(impaired::judge_group(group, self.config.drain.impaired));
-        self.found.extend(hooks::judge(
+        self.answers.found.extend(impaired::judge_group(group, self.config.drain.impaired));
+        self.answers.found.extend(hooks::judge(
             group,
             &described,
             &self.config.ours.hooks,
@@ -171,14 +187,20 @@ impl<'a> AskGroups<'a> {
             &self.config.drain.allowed(),
             self.config.drain.hook_result_on_failure,
         ));
+        let is_tagged = self.tagged.contains(name);
+        let launch_hook =
+            hooks::launch_hooks(&described, &self.config.ours.hooks, is_tagged).next();
+        if self.answers.launch_hook.is_none() {
+            self.answers.launch_hook = launch_hook.map(|hook| format!("{name}/{hook}"));
+        }
         for hook in hooks::ours(&described, &self.config.ours.hooks) {
             let about = format!("{name}/{}", hook.hook);
             let token = uuid(self.random);
             let answer = self.clients.autoscaling().probe_heartbeat(name, &hook.hook, &token).await;
-            self.found.push(hooks::probe("hook.heartbeat", &about, &answer));
+            self.answers.found.push(hooks::probe("hook.heartbeat", &about, &answer));
             let answer =
                 self.clients.autoscaling().probe_completion(name, &hook.hook, &token).await;
-            self.found.push(hooks::probe("hook.completion", &about, &answer));
+            self.answers.found.push(hooks::probe("hook.completion", &about, &answer));
         }
         true
     }

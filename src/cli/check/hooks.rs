@@ -30,6 +30,19 @@ pub(super) fn ours<'a>(hooks: &'a [Hook], globs: &HookGlobs) -> Vec<&'a Hook> {
     hooks.iter().filter(|h| globs.completed(&all, h.transition).contains(&h.hook)).collect()
 }
 
+/// The launch hooks of a group that Sundown answers for certain, so that the rule of their events
+/// must exist. By default Sundown also answers a hook of any other name, but only if somebody
+/// forwards its events ([`HookGlobs::swept`]): the hook may be another tool's, and then its rule
+/// must not exist. `is_tagged`: the group has a tag of the cluster.
+pub(super) fn launch_hooks(
+    hooks: &[Hook],
+    globs: &HookGlobs,
+    is_tagged: bool,
+) -> impl Iterator<Item = HookName> {
+    let swept = globs.swept(&by_name(hooks), Transition::Launching);
+    swept.into_iter().filter(move |hook| is_tagged || globs.names(hook))
+}
+
 fn by_name(hooks: &[Hook]) -> GroupHooks {
     hooks.iter().map(|h| (h.hook.clone(), h.transition)).collect()
 }
@@ -428,6 +441,26 @@ mod tests {
                 expected,
                 "{hooks:?} {globs:?} {timeout:?}"
             );
+        }
+    }
+
+    #[test]
+    fn launch_hooks_that_sundown_answers_for_certain_need_their_rule() {
+        use Transition::{Launching, Terminating};
+        for (hooks, globs, is_tagged, expected) in [
+            (vec![hook("sundown", Terminating)], &[][..], true, &[][..]),
+            (vec![hook("sundown-launch", Launching)], &[], true, &["sundown-launch"]),
+            (vec![hook("sundown-launch", Launching)], &[], false, &[]),
+            (vec![hook("boot", Launching)], &[], true, &[]),
+            (vec![hook("boot", Launching)], &["boot"], true, &["boot"]),
+            (vec![hook("boot", Launching)], &["boot"], false, &["boot"]),
+            (vec![hook("sundown-launch", Launching)], &["boot"], true, &[]),
+            (vec![hook("Launch-LC-Hook", Launching)], &["*"], true, &[]),
+        ] {
+            let globs = HookGlobs::new(globs).unwrap();
+            let found: Vec<_> = launch_hooks(&hooks, &globs, is_tagged).collect();
+            let found: Vec<_> = found.iter().map(HookName::as_str).collect();
+            assert_eq!(found, expected, "{hooks:?} {globs:?} {is_tagged}");
         }
     }
 

@@ -85,7 +85,8 @@ async fn check(args: &CheckArgs, config: Config) -> anyhow::Result<Report> {
         return Err(ConfigError::no_region().into());
     }
     let clients = Clients::from_config(&base, Clock::system(), Arc::new(()));
-    let check = Check { args, config, clients, random: Random::from_entropy(), found: Vec::new() };
+    let random = Random::from_entropy();
+    let check = Check { args, config, clients, random, found: Vec::new(), rules: Vec::new() };
     Ok(Report::of(check.run(&hosts, &proxy).await))
 }
 
@@ -96,6 +97,8 @@ struct Check<'a> {
     clients: Clients,
     random: Random,
     found: Vec<Finding>,
+    /// The rules of the queues. They are judged after the groups, whose hooks need some of them.
+    rules: Vec<queue::KnownRules>,
 }
 
 impl Check<'_> {
@@ -116,7 +119,12 @@ impl Check<'_> {
         let client = self.reach_cluster().await;
         if has_credentials {
             let ask = AskGroups::new(&self.config, &self.clients, &self.random);
-            self.found.extend(ask.all(client.as_ref()).await);
+            let answers = ask.all(client.as_ref()).await;
+            self.found.extend(answers.found);
+            let responses = &self.config.drain.responses;
+            let launch_hook = answers.launch_hook.as_deref();
+            let coverage = |known| queue::coverage(known, responses, launch_hook);
+            self.found.extend(self.rules.iter().map(coverage));
         }
         self.cluster(client).await;
         for origin in hosts.all() {
@@ -299,8 +307,8 @@ impl Check<'_> {
             }
         }
         if all_known {
-            let responses = &self.config.drain.responses;
-            self.found.push(queue::coverage(name, &arn, &known, responses));
+            let queue = name.to_owned();
+            self.rules.push(queue::KnownRules { queue, arn, rules: known });
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
     cli::words::count,
     config::duration_text,
     domain::{Kind, Response, Responses},
-    interruption::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO},
+    interruption::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO, LAUNCH_ACTION},
 };
 
 /// Without this event Sundown drains nothing on a scale-in.
@@ -270,8 +270,18 @@ fn detail_types(rule: &RuleFacts) -> BTreeSet<String> {
     words(pattern.get("detail-type")).into_iter().map(str::to_owned).collect()
 }
 
+/// The rules of a queue, if all of them are known.
+#[derive(Debug)]
+pub(super) struct KnownRules {
+    /// The name of the queue.
+    pub(super) queue: String,
+    /// The ARN of the queue.
+    pub(super) arn: String,
+    pub(super) rules: Vec<RuleFacts>,
+}
+
 /// The events that rules must bring, and the kinds that come by each. `Launch Successful` has no
-/// kind that `--on` can name.
+/// kind that `--on` can name. [`LAUNCH_ACTION`] is not here: without a launch hook it never comes.
 const WANTED: [(&[Kind], &str); 8] = [
     (&[Kind::Spot, Kind::SpotStop, Kind::SpotHibernate], "EC2 Spot Instance Interruption Warning"),
     (&[Kind::StateChange], "EC2 Instance State-change Notification"),
@@ -283,18 +293,18 @@ const WANTED: [(&[Kind], &str); 8] = [
     (&[], "EC2 Instance Launch Successful"),
 ];
 
-/// Whether the rules together send all events that Sundown acts on to this queue, except those of
-/// launch hooks (`sundown enroll` looks for that rule). Call it only if all rules are known.
+/// Whether the rules together send all events that Sundown acts on to this queue. `launch_hook`:
+/// `GROUP/HOOK` of a launch hook that Sundown answers; `None`: no group has one.
 pub(super) fn coverage(
-    name: &str,
-    queue_arn: &str,
-    rules: &[RuleFacts],
+    known: &KnownRules,
     responses: &Responses,
+    launch_hook: Option<&str>,
 ) -> Finding {
     const POINT: &str = "rules";
+    let KnownRules { queue: name, arn, rules } = known;
     let brings = |rule: &&RuleFacts| {
         rule.state.starts_with("ENABLED")
-            && rule.targets.iter().any(|t| t.arn == queue_arn && !t.transforms)
+            && rule.targets.iter().any(|t| t.arn == *arn && !t.transforms)
     };
     let brought: BTreeSet<String> = rules.iter().filter(brings).flat_map(detail_types).collect();
     let acts_on = |kinds: &[Kind]| {
@@ -309,7 +319,17 @@ pub(super) fn coverage(
         );
     }
     let wanted = WANTED.into_iter().filter(|(kinds, _)| acts_on(kinds)).map(|(_, event)| event);
-    let missing: Vec<_> = wanted.filter(|event| !brought.contains(*event)).collect();
+    let mut missing: Vec<_> = wanted.filter(|event| !brought.contains(*event)).collect();
+    let launch_hook =
+        launch_hook.filter(|_| acts_on(&[Kind::LaunchHook]) && !brought.contains(LAUNCH_ACTION));
+    let mut remedies = Vec::new();
+    if !missing.is_empty() {
+        remedies.push("add the rule (docs/install.md, step 2), or set --on KIND=ignore");
+    }
+    if launch_hook.is_some() {
+        missing.push(LAUNCH_ACTION);
+        remedies.push("add the rule of launch hooks (docs/commands.md, \"sundown enroll\")");
+    }
     if missing.is_empty() {
         return Finding::yes(
             POINT,
@@ -320,13 +340,10 @@ pub(super) fn coverage(
             ),
         );
     }
-    Finding::no(
-        POINT,
-        name,
-        format!("no rule brings `{}`", missing.join("` nor `")),
-        "add the rule (docs/install.md, step 2), or set --on KIND=ignore",
-    )
-    .advice()
+    let which = launch_hook
+        .map_or_else(String::new, |hook| format!(", which the launch hook {hook} needs"));
+    let message = format!("no rule brings `{}`{which}", missing.join("` nor `"));
+    Finding::no(POINT, name, message, remedies.join("; ")).advice()
 }
 
 #[cfg(test)]

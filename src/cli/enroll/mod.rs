@@ -61,7 +61,7 @@ struct Row {
     done: bool,
 }
 
-/// A remark on the other hooks of a group, for `-o json`.
+/// A remark on a group, for `-o json`: on its other hooks, or on the rule of a new launch hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Note {
     group: GroupName,

@@ -6,6 +6,7 @@ use crate::{
     aws::{Group, Hook},
     config::duration_text,
     domain::{HookName, HookResult, Transition, seconds},
+    interruption::LAUNCH_ACTION,
     triage::{self, GroupHooks, HookGlobs},
 };
 
@@ -154,8 +155,9 @@ fn differences(from: &Hook, to: &Hook) -> String {
     all.join(", ")
 }
 
-/// Remarks about the other hooks of a group after these steps. They assume the default of
-/// `--lifecycle-hook`, because the service's settings are not known here.
+/// Remarks about a group after these steps: about its other hooks, and about the rule that a new
+/// launch hook needs. They assume the default of `--lifecycle-hook`, because the service's settings
+/// are not known here.
 pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<String> {
     let globs = HookGlobs::default();
     let later = steps.iter().filter_map(Step::wanted);
@@ -195,7 +197,23 @@ pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<Strin
             ));
         }
     }
+    remarks.extend(steps.iter().filter_map(launch_rule));
     remarks
+}
+
+/// The rule that a new launch hook needs. Only for a new one: `enroll` does not read rules, and a run
+/// that changes nothing must not warn each time. `sundown check` finds out whether the rule exists.
+fn launch_rule(step: &Step) -> Option<String> {
+    let Step::Add(hook) = step else { return None };
+    (hook.transition == Transition::Launching).then(|| {
+        format!(
+            "{} needs an EventBridge rule that sends `{LAUNCH_ACTION}` to Sundown's queue \
+             (docs/commands.md, \"sundown enroll\", has the command). Without the rule, each new \
+             instance waits until the sweep finds it, or for {} if there is no sweep",
+            hook.hook,
+            duration_text(hook.heartbeat_timeout)
+        )
+    })
 }
 
 /// A hook of ours to remove, and the instances whose wait AWS would then end.
@@ -372,6 +390,29 @@ mod tests {
             several.len() == 1 && several[0].contains("backup, drain-terminate"),
             "{several:?}"
         );
+    }
+
+    #[test]
+    fn a_new_launch_hook_has_a_remark_that_names_its_rule() {
+        let there = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
+        let short = Hook { heartbeat_timeout: seconds(60), ..there.clone() };
+        for (launch, prefix, hooks, expected) in [
+            (false, "sundown", vec![], None),
+            (true, "sundown", vec![], Some("sundown-launch needs")),
+            (true, "sundown", vec![hook("sundown-terminate")], Some("sundown-launch needs")),
+            (true, "drain", vec![], Some("drain-launch needs")),
+            (true, "sundown", vec![there], None),
+            (true, "sundown", vec![short], None),
+        ] {
+            let wish = Wish { prefix: prefix.to_owned(), launch, ..wish() };
+            let remarks = remarks(prefix, &plan(&wish, &hooks), &hooks);
+            let of_rule: Vec<_> = remarks.iter().filter(|r| r.contains(LAUNCH_ACTION)).collect();
+            let is_named = match expected {
+                Some(words) => of_rule.len() == 1 && of_rule[0].starts_with(words),
+                None => of_rule.is_empty(),
+            };
+            assert!(is_named, "{launch} {prefix} {hooks:?}: {remarks:?}");
+        }
     }
 
     #[test]

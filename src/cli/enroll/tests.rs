@@ -156,6 +156,26 @@ async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_rule_of_a_new_launch_hook_is_named_once() {
+    let world = World::new();
+    let rule = "a: sundown-launch needs an EventBridge rule that sends `EC2 Instance-launch \
+                Lifecycle Action` to Sundown's queue";
+    for (flags, is_named) in [
+        (&["--asg=a"][..], false),
+        (&["--asg=a", "--launch"], true),
+        (&["--asg=a", "--launch", "--yes"], true),
+        (&["--asg=a", "--launch", "--check"], false),
+    ] {
+        let (output, code) = world.enroll(flags).await;
+        assert!(is(code, 0) && output.contains(rule) == is_named, "{flags:?} {output}");
+    }
+    let (output, _) = world.enroll(&["--asg=b", "--launch", "-o", "json"]).await;
+    let answer: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let note = answer["notes"][0]["says"].as_str().unwrap_or_default();
+    assert!(note.starts_with("sundown-launch needs"), "{output}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn programs_get_one_json_document_with_a_row_for_each_hook() {
     use crate::sim::aws::{Fault, FaultRule, How};
     let world = World::new();

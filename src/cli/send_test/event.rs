@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     domain::{BLOCK_NOTICE, InstanceId, Moment, ReservationId, Transition, seconds},
-    interruption::{CAPACITY_BLOCK, TEST_SOURCE},
+    interruption::{CAPACITY_BLOCK, LAUNCH_ACTION, TEST_SOURCE},
 };
 
 /// The kind of event that a test imitates. The names are those of `--on`, plus `launch-successful`.
@@ -76,7 +76,7 @@ impl Kind {
     pub(super) const fn detail_type(self) -> &'static str {
         match self {
             Self::TerminateHook | Self::RootVolume => "EC2 Instance-terminate Lifecycle Action",
-            Self::LaunchHook => "EC2 Instance-launch Lifecycle Action",
+            Self::LaunchHook => LAUNCH_ACTION,
             Self::LaunchSuccessful => "EC2 Instance Launch Successful",
             Self::Spot | Self::SpotStop | Self::SpotHibernate => {
                 "EC2 Spot Instance Interruption Warning"

@@ -15,14 +15,39 @@ pub(super) struct Report {
     /// The open drains, sorted by the names of their nodes. With a name: that node, whatever its
     /// state.
     pub(super) nodes: Vec<NodeStatus>,
-    /// Nodes whose drain is over and whose instance still exists.
+    /// Nodes whose drain is over and that stay cordoned until their instance goes.
     pub(super) drained: Vec<NodeName>,
+    /// Nodes whose drain is over and that stay cordoned until something else happens.
+    pub(super) waiting: Vec<WaitingNode>,
     /// Nodes whose instance the group was to retain, because pods were left at the deadline.
     pub(super) retained: Vec<NodeName>,
     /// The scheduled changes of nodes that have not begun, the next one first.
     pub(super) planned: Vec<PlannedChange>,
     /// What could not be read, and which facts are missing for this reason.
     pub(super) notes: Vec<String>,
+}
+
+/// A node whose drain is over and that stays cordoned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitingNode {
+    pub(super) node: NodeName,
+    pub(super) until: Until,
+}
+
+/// What ends the cordon of a node whose drain is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Until {
+    InstanceGoes,
+    InstanceGoesOrBoots,
+    /// Out of a warm pool, after a stop or hibernation, or with a new root volume.
+    InstanceIsBack,
+    /// Or it is replaced.
+    InstanceIsHealthy,
+    /// `sundown.dev/keep-cordoned`.
+    AnnotationIsRemoved,
+    LeaderRestores,
 }
 
 /// A scheduled change that AWS has announced for the instance of a node.

@@ -5,10 +5,13 @@ mod after_drain;
 mod events;
 mod pods;
 
-use self::after_drain::{AfterDrain, over};
+use self::after_drain::{AfterDrain, KEPT, over};
 use super::{
     facts::{Facts, LeaseFacts},
-    model::{self, Hook, Interruption, Leader, NodeStatus, PlannedChange, Report, State},
+    model::{
+        self, Hook, Interruption, Leader, NodeStatus, PlannedChange, Report, State, Until,
+        WaitingNode,
+    },
 };
 use crate::{
     config::DrainConfig,
@@ -39,10 +42,9 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         .filter(wanted)
         .filter_map(|node| reader.node(node, only.is_some()))
         .collect();
-    let is_over = |node: &&Node| {
-        matches!(record::status(node, None), RecordStatus::Released { has_our_changes: true, .. })
-            && !is_retained(node)
-    };
+    let over = facts.nodes.iter().filter_map(|node| reader.waiting(node));
+    let (drained, waiting): (Vec<_>, Vec<_>) =
+        over.partition(|over| over.until == Until::InstanceGoes);
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
         let why = if lease.is_some() {
             "The leader has not published its settings"
@@ -56,7 +58,8 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         leader,
         paused: lease.is_some_and(|l| l.is_paused),
         nodes,
-        drained: facts.nodes.iter().filter(is_over).map(|node| node.name.clone()).collect(),
+        drained: drained.into_iter().map(|over| over.node).collect(),
+        waiting,
         planned: reader.planned(facts.nodes.iter().filter(wanted)),
         retained: facts.nodes.iter().filter(|n| is_retained(n)).map(|n| n.name.clone()).collect(),
         notes,
@@ -81,6 +84,21 @@ fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
         since: alive.filter(|l| l.holder.is_some()).and_then(|l| l.acquired),
         renewed: lease.and_then(|l| l.renewed),
     }
+}
+
+/// What a node waits for whose machine has booted since its drain.
+fn booted(node: &Node) -> String {
+    let pool = record::awaited_boot(node).and_then(|awaited| awaited.group);
+    let runs = "EC2 reports the instance as running";
+    let runs = match pool {
+        Some(group) => format!("{runs}, and the instance has left the warm pool of {group}"),
+        None => format!("and {runs}"),
+    };
+    let kept = if node.keeps_cordon() { KEPT } else { "" };
+    format!(
+        "The machine has booted since its drain. The node stays cordoned until it is Ready, its \
+         kubelet has renewed its Lease, {runs}. Then Sundown restores it.{kept}"
+    )
 }
 
 /// Whether a drain of this node may be open, so that its pods have to be read.
@@ -147,6 +165,21 @@ impl Reader<'_> {
         all
     }
 
+    /// What becomes of this Node, whose record is released.
+    fn after_drain(&self, node: &Node, record: &Record, has_our_changes: bool) -> AfterDrain {
+        let wanted = self.settings.as_ref().map(|settings| settings.gone_nodes);
+        AfterDrain::of(node, record, has_our_changes, wanted.unwrap_or_default(), self.facts.now)
+    }
+
+    /// `None`: its drain is not over, or it is not cordoned, or retained.
+    fn waiting(&self, node: &Node) -> Option<WaitingNode> {
+        let RecordStatus::Released { record, has_our_changes } = record::status(node, None) else {
+            return None;
+        };
+        let until = self.after_drain(node, &record, has_our_changes).until()?;
+        Some(WaitingNode { node: node.name.clone(), until })
+    }
+
     /// `None`: no drain is open, and the user did not name the node.
     fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
         let mut status = match record::status(node, None) {
@@ -162,10 +195,7 @@ impl Reader<'_> {
                 Self::bare(node, State::RecordLost, remark)
             }
             RecordStatus::Void { why: VoidReason::Rebooted, .. } if node.has_our_taint() => {
-                let remark = "The machine has booted since its drain. The node stays cordoned until \
-                    it is Ready, its kubelet has renewed its Lease, EC2 reports the instance as \
-                    running, and it has left its warm pool, if it was in one.";
-                Self::bare(node, State::NotDraining, remark)
+                Self::bare(node, State::NotDraining, &booted(node))
             }
             _ if !is_named => return None,
             RecordStatus::None => Self::bare(
@@ -174,10 +204,9 @@ impl Reader<'_> {
                 "It has no record: nothing was announced for it.",
             ),
             RecordStatus::Released { record, has_our_changes } => {
-                let wanted = self.settings.as_ref().map(|settings| settings.gone_nodes);
-                let awaited = record::awaited_termination(node, wanted.unwrap_or_default());
-                let next = AfterDrain::of(awaited.as_ref(), has_our_changes, self.facts.now);
-                Self::bare(node, State::NotDraining, &over(&record, next))
+                let next = self.after_drain(node, &record, has_our_changes);
+                let remark = over(&record, &next, node.keeps_cordon());
+                Self::bare(node, State::NotDraining, &remark)
             }
             RecordStatus::Void { .. } => Self::bare(
                 node,
@@ -188,7 +217,7 @@ impl Reader<'_> {
                 Self::bare(node, State::NotDraining, &damage.to_string())
             }
             RecordStatus::Doubtful { record, .. } => {
-                Self::bare(node, State::NotDraining, &over(&record, AfterDrain::Serves))
+                Self::bare(node, State::NotDraining, &over(&record, &AfterDrain::Serves, false))
             }
         };
         if node.ignored() {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::model::{BlockedPod, Hook, NodeStatus, Report, Setting, State};
+use super::model::{BlockedPod, Hook, NodeStatus, Report, Setting, State, Until};
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
     domain::{Moment, NodeName, seconds},
@@ -17,8 +17,8 @@ const LISTED: usize = 5;
 
 /// The most scheduled changes that are listed.
 const PLANNED: usize = 10;
-/// The most retained nodes that are named.
-const RETAINED: usize = 5;
+/// The most retained nodes that are named, and the most that wait for the same thing.
+const NAMED: usize = 5;
 
 /// How to print the report.
 #[derive(Debug, Clone, Copy)]
@@ -156,18 +156,52 @@ impl Page {
             };
             self.wrapped(Tone::Faint, "", &text);
         }
+        self.waiting(report);
         if !report.retained.is_empty() {
-            let nodes = report.retained.iter().map(NodeName::as_str).take(RETAINED);
-            let more = match report.retained.len().saturating_sub(RETAINED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
             let text = format!(
-                "Retained, because pods were left at the deadline: {}{more}. Each instance costs \
-                 money until somebody terminates it (operations.md, \"Retained instances\").",
-                nodes.collect::<Vec<_>>().join(", ")
+                "Retained, because pods were left at the deadline: {}. Each instance costs money \
+                 until somebody terminates it (operations.md, \"Retained instances\").",
+                names_of(report.retained.iter())
             );
             self.wrapped(Tone::Bad, "", &text);
+        }
+    }
+
+    /// The nodes that stay cordoned after their drain although their instance does not end: a line
+    /// for each thing that they wait for.
+    fn waiting(&mut self, report: &Report) {
+        for (until, tone, words) in [
+            (
+                Until::InstanceIsBack,
+                Tone::Faint,
+                "Cordoned until the instance is back (warm pool, stop, hibernation, new root volume)",
+            ),
+            (
+                Until::InstanceGoesOrBoots,
+                Tone::Faint,
+                "Drained, and cordoned until the instance goes or has booted again",
+            ),
+            (
+                Until::InstanceIsHealthy,
+                Tone::Caution,
+                "Drained, and cordoned until the sick instance is healthy or replaced",
+            ),
+            (
+                Until::AnnotationIsRemoved,
+                Tone::Caution,
+                "Drained, and cordoned until a person removes sundown.dev/keep-cordoned",
+            ),
+            (
+                Until::LeaderRestores,
+                Tone::Faint,
+                "Drained, and cordoned until the leader restores it, which is due",
+            ),
+        ] {
+            let nodes = report.waiting.iter().filter(|node| node.until == until);
+            let names = names_of(nodes.map(|node| &node.node));
+            if !names.is_empty() {
+                self.wrapped(tone, "", &format!("{words}: {names}."));
+            }
         }
     }
 
@@ -411,6 +445,16 @@ fn short_names(report: &Report) -> Vec<String> {
     let distinct: BTreeSet<_> = short.iter().collect();
     let names = if distinct.len() == full.len() { short } else { full };
     names.into_iter().map(str::to_owned).collect()
+}
+
+/// The first names, and how many more there are.
+fn names_of<'a>(nodes: impl Iterator<Item = &'a NodeName>) -> String {
+    let all: Vec<&str> = nodes.map(NodeName::as_str).collect();
+    let named = all.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 fn total(report: &Report) -> String {

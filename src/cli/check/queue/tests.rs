@@ -320,7 +320,12 @@ fn a_good_rule_is_enabled_targets_the_queue_and_does_not_transform_events() {
         "AWS Health Event",
     ];
     let by_default = Responses::default();
-    let covered = |rules: &[RuleFacts]| outcomes(&[coverage("q", ARN, rules, &by_default)])[0];
+    let known = |rules: &[RuleFacts]| KnownRules {
+        queue: "q".to_owned(),
+        arn: ARN.to_owned(),
+        rules: rules.to_vec(),
+    };
+    let covered = |rules: &[RuleFacts]| outcomes(&[coverage(&known(rules), &by_default, None)])[0];
     assert_eq!(covered(&[brings(&all)]), ("rules", Answer::Yes, true));
     assert_eq!(covered(&[brings(&all[..1]), brings(&all[1..])]), ("rules", Answer::Yes, true));
     assert_eq!(covered(&[brings(&all[..3])]), ("rules", Answer::No, false));
@@ -329,7 +334,7 @@ fn a_good_rule_is_enabled_targets_the_queue_and_does_not_transform_events() {
     let without = |kinds: &[Kind], rules: &[RuleFacts]| {
         let given = kinds.iter().map(|kind| format!("{}=ignore", kind.as_str()).parse().unwrap());
         let responses = Responses::new(&given.collect::<Vec<_>>()).unwrap();
-        outcomes(&[coverage("q", ARN, rules, &responses)])[0]
+        outcomes(&[coverage(&known(rules), &responses, None)])[0]
     };
     let late = [Kind::Rebalance, Kind::ScheduledChange];
     assert_eq!(without(&late, &[brings(&all[..7])]), ("rules", Answer::Yes, true), "--on ignores");
@@ -349,5 +354,51 @@ fn a_good_rule_is_enabled_targets_the_queue_and_does_not_transform_events() {
             ("rules", Answer::No, true),
             "{useless:?}"
         );
+    }
+}
+
+#[test]
+fn the_rule_of_launch_hooks_is_needed_if_a_group_has_one_that_sundown_answers() {
+    const HOOK: Option<&str> = Some("web/sundown-launch");
+    let usual: Vec<&str> = WANTED.into_iter().map(|(_, event)| event).chain([TERMINATE]).collect();
+    let with_launch: Vec<&str> = usual.iter().copied().chain([LAUNCH_ACTION]).collect();
+    let without_spot: Vec<&str> = usual.iter().copied().filter(|e| !e.contains("Spot")).collect();
+    let launch_rule = r#"add the rule of launch hooks (docs/commands.md, "sundown enroll")"#;
+    let other_rule = "add the rule (docs/install.md, step 2), or set --on KIND=ignore";
+    let both = format!("{other_rule}; {launch_rule}");
+    let of_launch = "no rule brings `EC2 Instance-launch Lifecycle Action`, which the launch hook \
+                     web/sundown-launch needs";
+    let of_both = "no rule brings `EC2 Spot Instance Interruption Warning` nor `EC2 Instance-launch \
+                   Lifecycle Action`, which the launch hook web/sundown-launch needs";
+    let of_spot = "no rule brings `EC2 Spot Instance Interruption Warning`";
+    for (events, launch_hook, is_ignored, expected) in [
+        (&usual, None, false, None),
+        (&usual, HOOK, false, Some((of_launch, launch_rule))),
+        (&usual, HOOK, true, None),
+        (&with_launch, HOOK, false, None),
+        (&with_launch, None, false, None),
+        (&without_spot, None, false, Some((of_spot, other_rule))),
+        (&without_spot, HOOK, false, Some((of_both, both.as_str()))),
+    ] {
+        let target = TargetFacts { arn: ARN.to_owned(), ..TargetFacts::default() };
+        let rule = RuleFacts {
+            name: "r".to_owned(),
+            state: "ENABLED".to_owned(),
+            pattern: json!({ "detail-type": events }).to_string(),
+            targets: vec![target],
+        };
+        let known = KnownRules { queue: "q".to_owned(), arn: ARN.to_owned(), rules: vec![rule] };
+        let ignored = is_ignored.then(|| "launch-hook=ignore".parse().unwrap());
+        let responses = Responses::new(&Vec::from_iter(ignored)).unwrap();
+        let found = coverage(&known, &responses, launch_hook);
+        let case = format!("{events:?} {launch_hook:?} {is_ignored}");
+        match expected {
+            None => assert_eq!(found.answer, Answer::Yes, "{case}"),
+            Some((message, remedy)) => {
+                assert_eq!((found.answer, found.needed), (Answer::No, false), "{case}");
+                let shown = (found.message.as_str(), found.remedy.as_deref());
+                assert_eq!(shown, (message, Some(remedy)), "{case}");
+            }
+        }
     }
 }

@@ -1,48 +1,211 @@
-//! The text of `status NODE` about a Node whose drain is over.
+//! What becomes of a Node whose drain is over: for the text of `status NODE`, and for the summary of
+//! `status`. The first row that applies decides:
+//!
+//! | the Node | is |
+//! | --- | --- |
+//! | its hook was completed with ABANDON | [`AfterDrain::Retained`] |
+//! | Sundown's cordon and taint are not on it | [`AfterDrain::Serves`] |
+//! | Sundown would restore it, and `sundown.dev/keep-cordoned` holds that | [`AfterDrain::Held`] |
+//! | the same, and the annotation is gone | [`AfterDrain::RestoreDue`] |
+//! | the leader taints or deletes it when its instance is gone ([`record::awaited_termination`]) | [`AfterDrain::Terminates`], [`AfterDrain::GivenUp`] |
+//! | its instance was sick ([`record::impaired_status`]) | [`AfterDrain::Sick`] |
+//! | AWS will show that its instance is back ([`record::awaited_return`]) | [`AfterDrain::Returns`] |
+//! | an interruption ends its instance for good ([`record::ends_instance`]) | [`AfterDrain::Ends`] |
+//! | it was drained for a scheduled change | [`AfterDrain::ScheduledChange`] |
+//! | any other | [`AfterDrain::EndsOrBoots`]: each boot makes its record void |
 
 use crate::{
-    domain::Moment,
-    record::{AwaitedTermination, Record},
+    cli::status::model::Until,
+    domain::{GoneNodes, GroupName, ImpairedStatus, KEEP_CORDONED, Kind, Moment, Node},
+    record::{self, Record},
 };
 
+/// A sentence about a node that Sundown would restore later.
+pub(super) const KEPT: &str = " It carries sundown.dev/keep-cordoned: Sundown does not restore it \
+    before a person removes the annotation.";
+
 /// What becomes of a Node after its drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AfterDrain {
-    /// The leader taints or deletes it once EC2 shows its instance as terminated.
-    Awaited,
-    /// The same, but the leader has stopped asking EC2.
-    GivenUp,
-    /// It stays cordoned.
-    Stays,
+    /// AWS accepted ABANDON for its hook: the group retains its instance.
+    Retained,
     /// It is no longer cordoned by Sundown.
     Serves,
+    /// A person keeps it cordoned.
+    Held,
+    /// The leader restores it now.
+    RestoreDue,
+    /// The leader taints or deletes it once EC2 shows its instance as terminated.
+    Terminates,
+    /// The same, but the leader has stopped asking EC2.
+    GivenUp,
+    /// It stays cordoned until its instance is healthy or replaced.
+    Sick {
+        /// Pods were left at the end of the drain.
+        pods_left: bool,
+    },
+    /// It stays cordoned until AWS shows its instance back.
+    Returns(Return),
+    /// It stays cordoned until its instance goes.
+    Ends,
+    /// It stays cordoned until the change is over.
+    ScheduledChange,
+    /// It stays cordoned until its instance goes, or has booted again.
+    EndsOrBoots,
+}
+
+/// What must show that an instance is back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Return {
+    away: Away,
+    /// The group that must report it as `InService`.
+    group: Option<GroupName>,
+    /// EC2 must have started it again.
+    needs_start: bool,
+}
+
+/// Why an instance that may come back is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Away {
+    /// It was launched into a warm pool. Its node was not drained.
+    LaunchedIntoPool,
+    /// It returns to its warm pool.
+    ToPool,
+    /// Its root volume is replaced.
+    RootVolume,
+    /// It stops or hibernates.
+    Stop,
 }
 
 impl AfterDrain {
-    /// `awaited`: the leader waits for the end of the instance.
+    /// `record`: the released record of the Node. `wanted`: of the leader's settings.
     pub(super) fn of(
-        awaited: Option<&AwaitedTermination>,
+        node: &Node,
+        record: &Record,
         has_our_changes: bool,
+        wanted: GoneNodes,
         now: Moment,
     ) -> Self {
-        match awaited {
-            Some(awaited) if awaited.is_given_up(now, true) => Self::GivenUp,
-            Some(_) => Self::Awaited,
-            None if has_our_changes => Self::Stays,
-            None => Self::Serves,
+        let released = record.released();
+        if released.is_some_and(|released| released.abandoned) {
+            return Self::Retained;
         }
+        if !has_our_changes {
+            return Self::Serves;
+        }
+        if released.is_some_and(|released| released.held) {
+            return if node.keeps_cordon() { Self::Held } else { Self::RestoreDue };
+        }
+        if let Some(awaited) = record::awaited_termination(node, wanted) {
+            return if awaited.is_given_up(now, true) { Self::GivenUp } else { Self::Terminates };
+        }
+        match record::impaired_status(node) {
+            ImpairedStatus::Drained => return Self::Sick { pods_left: false },
+            ImpairedStatus::PodsLeft => return Self::Sick { pods_left: true },
+            _ => {}
+        }
+        let kinds = kinds(record);
+        if let Some(back) = Return::of(node, &kinds) {
+            Self::Returns(back)
+        } else if record::ends_instance(record) {
+            Self::Ends
+        } else if kinds.contains(&Some(Kind::ScheduledChange)) {
+            Self::ScheduledChange
+        } else {
+            Self::EndsOrBoots
+        }
+    }
+
+    /// What ends the cordon, for the summary. `None`: nothing is to be listed, or it is listed as
+    /// retained.
+    pub(super) const fn until(&self) -> Option<Until> {
+        match self {
+            Self::Retained | Self::Serves => None,
+            Self::Terminates | Self::GivenUp | Self::Ends => Some(Until::InstanceGoes),
+            Self::ScheduledChange | Self::EndsOrBoots => Some(Until::InstanceGoesOrBoots),
+            Self::Returns(_) => Some(Until::InstanceIsBack),
+            Self::Sick { .. } => Some(Until::InstanceIsHealthy),
+            Self::Held => Some(Until::AnnotationIsRemoved),
+            Self::RestoreDue => Some(Until::LeaderRestores),
+        }
+    }
+
+    /// Sundown restores the Node when the wait ends.
+    const fn ends_with_restore(&self) -> bool {
+        matches!(
+            self,
+            Self::Sick { .. } | Self::Returns(_) | Self::ScheduledChange | Self::EndsOrBoots
+        )
     }
 }
 
-/// The end of the drain in a sentence or two.
-pub(super) fn over(record: &Record, next: AfterDrain) -> String {
+fn kinds(record: &Record) -> Vec<Option<Kind>> {
+    record.interruptions(record.instance()).into_iter().map(|facts| facts.kind).collect()
+}
+
+impl Return {
+    /// `None`: nothing but a boot would show that the instance is back.
+    fn of(node: &Node, kinds: &[Option<Kind>]) -> Option<Self> {
+        // With the annotation the leader does not look for the return, which comes all the same.
+        let mut without_annotation = node.clone();
+        without_annotation.annotations.remove(KEEP_CORDONED);
+        let awaited = record::awaited_return(&without_annotation)?;
+        let away = if kinds.contains(&Some(Kind::RootVolume)) {
+            Away::RootVolume
+        } else if kinds.iter().all(|kind| *kind == Some(Kind::LaunchHook)) {
+            Away::LaunchedIntoPool
+        } else if awaited.group.is_some() {
+            Away::ToPool
+        } else {
+            Away::Stop
+        };
+        let needs_start = awaited.needs_instance();
+        Some(Self { away, group: awaited.group, needs_start })
+    }
+
+    fn sentences(&self) -> String {
+        let what = match self.away {
+            Away::LaunchedIntoPool => "",
+            Away::ToPool => " Its instance returns to its warm pool.",
+            Away::RootVolume => " AWS replaces the root volume of its instance.",
+            Away::Stop => " Its instance stops or hibernates.",
+        };
+        let boot = match self.away {
+            Away::RootVolume => "it has booted from the new volume, or ",
+            Away::LaunchedIntoPool | Away::ToPool | Away::Stop => "",
+        };
+        let mut shown = Vec::new();
+        if let Some(group) = &self.group {
+            shown.push(format!("the group {group} reports its instance as InService"));
+        }
+        if self.needs_start {
+            shown.push("EC2 has started its instance again".to_owned());
+        }
+        format!(
+            "{what} The node stays cordoned until {boot}{}, and its kubelet is up. Then Sundown \
+             restores it.",
+            shown.join(", ")
+        )
+    }
+}
+
+/// The end of the drain, and what becomes of the Node, in a few sentences. `is_kept`: it carries
+/// `sundown.dev/keep-cordoned`.
+pub(super) fn over(record: &Record, next: &AfterDrain, is_kept: bool) -> String {
     let Some(released) = record.released() else { return "Its drain is over.".to_owned() };
+    let ended = match next {
+        AfterDrain::Returns(Return { away: Away::LaunchedIntoPool, .. }) => format!(
+            "It was cordoned at {:.0}, because its instance was launched into a warm pool.",
+            released.at
+        ),
+        _ => format!("Its drain ended at {:.0} ({}).", released.at, released.outcome),
+    };
     let rest = match next {
-        _ if released.abandoned => {
+        AfterDrain::Retained => {
             " Pods were left at the deadline, and its hook was completed with ABANDON: the group \
              retains its instance, which costs money until somebody terminates it."
         }
-        AfterDrain::Awaited => {
+        AfterDrain::Terminates => {
             " The leader waits until EC2 shows its instance as terminated and the Node is not \
              Ready. Then it taints or deletes the Node (--out-of-service-taint, --delete-node)."
         }
@@ -50,8 +213,35 @@ pub(super) fn over(record: &Record, next: AfterDrain) -> String {
             " The leader waited for an hour to taint or delete the Node, and no longer does: the \
              Event NodeKept says why. Once its instance has ended, delete the Node by hand."
         }
-        AfterDrain::Stays => " It stays cordoned until its instance goes.",
+        AfterDrain::Ends => " It stays cordoned until its instance goes.",
+        AfterDrain::EndsOrBoots => {
+            " It stays cordoned until its instance goes, or has booted again. After a boot, Sundown \
+             restores it once the instance is back."
+        }
+        AfterDrain::ScheduledChange => {
+            " It stays cordoned until the scheduled change is over: the instance goes, or boots and \
+             Sundown restores the node. Sundown also restores it if AWS cancels the change."
+        }
+        AfterDrain::Sick { pods_left: false } => {
+            " It stays cordoned until its sick instance is healthy again, and Sundown restores it, \
+             or until the instance is replaced: by Auto Scaling with --then impaired=unhealthy, \
+             otherwise by a person."
+        }
+        AfterDrain::Sick { pods_left: true } => {
+            " Pods are left on it. It stays cordoned until its sick instance is healthy again, and \
+             Sundown restores it, or until a person replaces the instance: Sundown does not report \
+             an instance with pods to Auto Scaling."
+        }
+        AfterDrain::Returns(back) => &back.sentences(),
+        AfterDrain::Held => {
+            " Sundown would restore it, but sundown.dev/keep-cordoned holds that. It stays cordoned \
+             until a person removes the annotation."
+        }
+        AfterDrain::RestoreDue => {
+            " sundown.dev/keep-cordoned held its restore, and is gone: the leader restores it now."
+        }
         AfterDrain::Serves => "",
     };
-    format!("Its drain ended at {:.0} ({}).{rest}", released.at, released.outcome)
+    let kept = if is_kept && next.ends_with_restore() { KEPT } else { "" };
+    format!("{ended}{rest}{kept}")
 }

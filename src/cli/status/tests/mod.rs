@@ -13,6 +13,7 @@ use super::{
     facts::{EventFacts, Facts, LeaseFacts, Subject},
     model::{
         self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State,
+        Until, WaitingNode,
     },
     read::named,
     report::report,
@@ -23,8 +24,8 @@ use crate::{
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
     domain::{
-        Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD,
-        Selector, TAINT, Taint, seconds,
+        Budget, BudgetKey, DaemonSetState, KEEP_CORDONED, Moment, Node, Owner, PAUSE, Phase, Pod,
+        PodKey, RECORD, Selector, TAINT, Taint, seconds,
     },
     drain::{BlockReason, Drain, Start},
     fleet::limits_of,

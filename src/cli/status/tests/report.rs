@@ -200,8 +200,9 @@ fn the_state_of_a_node_is_that_of_its_record() {
 
 #[test]
 fn drained_nodes_are_counted_and_uncordoned_ones_have_a_remark() {
+    let spot = json!({ "kind": "spot", "time": at(2900), "accepted": at(2901) });
     let released = json!({
-        "version": 1, "instance": INSTANCE, "interruptions": [],
+        "version": 1, "instance": INSTANCE, "interruptions": [spot],
         "released": { "at": at(3000), "outcome": "empty" }
     })
     .to_string();
@@ -233,11 +234,243 @@ fn status_says_of_a_drained_node_whether_the_leader_waits_to_delete_it() {
 }
 
 #[test]
+fn each_node_that_stays_cordoned_has_what_ends_that() {
+    let of = |kind: &str, more: &serde_json::Value| {
+        let mut entry =
+            json!({ "kind": kind, "event": "e", "time": at(2900), "accepted": at(2901) });
+        let fields = entry.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        entry
+    };
+    let one = |kind: &str| of(kind, &json!({}));
+    let hook = |kind: &str, into_pool: bool| {
+        of(kind, &json!({ "group": "web", "hook": "sundown", "warm_pool": into_pool }))
+    };
+    let state = |state: &str| of("state-change", &json!({ "state": state }));
+    let ended = |outcome: &str| json!({ "at": at(3000), "outcome": outcome });
+    let held = json!({ "at": at(3000), "outcome": "empty", "held": true });
+    let in_service = "until the group web reports its instance as InService, and its kubelet is up";
+    let started = "until EC2 has started its instance again, and its kubelet is up";
+    let is_kept = "It carries sundown.dev/keep-cordoned: Sundown does not restore it before";
+    let goes = "It stays cordoned until its instance goes.";
+    let boots = "until its instance goes, or has booted again";
+    for (interruptions, boot, released, is_annotated, until, expected) in [
+        (
+            vec![hook("terminate-hook", false)],
+            None,
+            ended("empty"),
+            false,
+            Until::InstanceGoes,
+            [goes, ""],
+        ),
+        (
+            vec![hook("terminate-hook", false)],
+            None,
+            ended("empty"),
+            true,
+            Until::InstanceGoes,
+            [goes, ""],
+        ),
+        (vec![one("spot")], None, ended("empty"), false, Until::InstanceGoes, [goes, ""]),
+        (
+            vec![state("shutting-down")],
+            None,
+            ended("instance_over"),
+            false,
+            Until::InstanceGoes,
+            [goes, ""],
+        ),
+        (
+            vec![hook("terminate-hook", true)],
+            None,
+            ended("empty"),
+            false,
+            Until::InstanceIsBack,
+            ["Its instance returns to its warm pool.", in_service],
+        ),
+        (
+            vec![hook("terminate-hook", true)],
+            None,
+            ended("empty"),
+            true,
+            Until::InstanceIsBack,
+            [in_service, is_kept],
+        ),
+        (
+            vec![hook("launch-hook", true)],
+            None,
+            ended("into_warm_pool"),
+            false,
+            Until::InstanceIsBack,
+            ["because its instance was launched into a warm pool. The node", in_service],
+        ),
+        (
+            vec![hook("terminate-hook", true), state("stopping")],
+            None,
+            ended("empty"),
+            false,
+            Until::InstanceIsBack,
+            ["as InService, EC2 has started its instance again, and its kubelet", ""],
+        ),
+        (
+            vec![hook("root-volume", false)],
+            None,
+            ended("empty"),
+            false,
+            Until::InstanceIsBack,
+            ["until it has booted from the new volume, or the group web reports", ""],
+        ),
+        (
+            vec![one("spot-hibernate")],
+            Some("b"),
+            ended("empty"),
+            false,
+            Until::InstanceIsBack,
+            ["Its instance stops or hibernates.", started],
+        ),
+        (
+            vec![state("stopping")],
+            Some("b"),
+            ended("empty"),
+            false,
+            Until::InstanceIsBack,
+            [started, ""],
+        ),
+        // Only a boot shows that it is back.
+        (
+            vec![one("spot-stop")],
+            Some("b"),
+            ended("empty"),
+            false,
+            Until::InstanceGoesOrBoots,
+            [boots, ""],
+        ),
+        (
+            vec![one("spot-stop")],
+            Some("b"),
+            ended("empty"),
+            true,
+            Until::InstanceGoesOrBoots,
+            [boots, is_kept],
+        ),
+        (vec![one("spot-stop")], None, ended("empty"), false, Until::InstanceIsBack, [started, ""]),
+        (
+            vec![one("scheduled-change")],
+            Some("b"),
+            ended("empty"),
+            false,
+            Until::InstanceGoesOrBoots,
+            ["until the scheduled change is over", "if AWS cancels the change"],
+        ),
+        (
+            vec![one("from-the-future")],
+            None,
+            ended("empty"),
+            false,
+            Until::InstanceGoesOrBoots,
+            [boots, ""],
+        ),
+        (
+            vec![one("impaired")],
+            None,
+            ended("empty"),
+            false,
+            Until::InstanceIsHealthy,
+            ["until its sick instance is healthy again", "by Auto Scaling with --then"],
+        ),
+        (
+            vec![one("impaired")],
+            None,
+            ended("deadline"),
+            false,
+            Until::InstanceIsHealthy,
+            ["Pods are left on it", "until a person replaces the instance"],
+        ),
+        (
+            vec![one("impaired")],
+            None,
+            ended("empty"),
+            true,
+            Until::InstanceIsHealthy,
+            ["is healthy again", is_kept],
+        ),
+        (
+            vec![hook("terminate-hook", true)],
+            None,
+            held.clone(),
+            true,
+            Until::AnnotationIsRemoved,
+            ["but sundown.dev/keep-cordoned holds that", "until a person removes the annotation"],
+        ),
+        (
+            vec![one("impaired")],
+            None,
+            held.clone(),
+            true,
+            Until::AnnotationIsRemoved,
+            ["until a person removes the annotation", ""],
+        ),
+        (
+            vec![one("impaired")],
+            None,
+            held.clone(),
+            false,
+            Until::LeaderRestores,
+            ["restores it now", ""],
+        ),
+    ] {
+        let record = json!({
+            "version": 1, "instance": INSTANCE, "boot": boot, "interruptions": interruptions,
+            "released": released
+        });
+        let mut annotations = vec![(RECORD, record.to_string())];
+        annotations.extend(is_annotated.then(|| (KEEP_CORDONED, "true".to_owned())));
+        let node = Node { boot_id: boot.map(str::to_owned), ..node("a", &annotations) };
+        let facts = facts(vec![node], &[]);
+        let all = report(&facts, None);
+        let shown = match (all.drained.as_slice(), all.waiting.as_slice()) {
+            ([_], []) => Some(Until::InstanceGoes),
+            ([], [one]) => Some(one.until),
+            _ => None,
+        };
+        let remark = report(&facts, Some(&"a".into())).nodes.remove(0).remarks.remove(0);
+        assert_eq!(shown, Some(until), "{record}: {remark}");
+        assert!(expected.iter().all(|words| remark.contains(words)), "{record}: {remark}");
+        let is_named = remark.contains("carries sundown.dev/keep-cordoned");
+        assert_eq!(is_named, expected.contains(&is_kept), "{record}: {remark}");
+    }
+}
+
+#[test]
+fn a_node_that_has_booted_since_its_drain_names_the_warm_pool_that_its_instance_must_have_left() {
+    for (into_pool, is_annotated, expected) in [
+        (true, false, "as running, and the instance has left the warm pool of web. Then Sundown"),
+        (false, false, "EC2 reports the instance as running. Then Sundown restores it."),
+        (false, true, "restores it. It carries sundown.dev/keep-cordoned"),
+    ] {
+        let interruption = json!({
+            "kind": "terminate-hook", "event": "e", "time": at(2900), "accepted": at(2901),
+            "group": "web", "hook": "sundown", "warm_pool": into_pool
+        });
+        let record = json!({
+            "version": 1, "instance": INSTANCE, "boot": "before", "interruptions": [interruption],
+            "released": { "at": at(3000), "outcome": "empty" }
+        });
+        let mut annotations = vec![(RECORD, record.to_string())];
+        annotations.extend(is_annotated.then(|| (KEEP_CORDONED, "true".to_owned())));
+        let node = Node { boot_id: Some("after".to_owned()), ..node("a", &annotations) };
+        let remarks = report(&facts(vec![node], &[]), None).nodes.remove(0).remarks;
+        assert!(remarks[0].contains(expected), "{expected}: {remarks:?}");
+    }
+}
+
+#[test]
 fn nodes_whose_hook_was_abandoned_are_listed_as_retained() {
     let released = |abandoned: bool| {
         let released = json!({ "at": at(3000), "outcome": "deadline", "abandoned": abandoned });
+        let spot = json!({ "kind": "spot", "time": at(2900), "accepted": at(2901) });
         let record = json!({
-            "version": 1, "instance": INSTANCE, "interruptions": [], "released": released
+            "version": 1, "instance": INSTANCE, "interruptions": [spot], "released": released
         });
         record.to_string()
     };

@@ -59,6 +59,7 @@ fn answer(nodes: Vec<NodeStatus>) -> Report {
         paused: false,
         nodes,
         drained: Vec::new(),
+        waiting: Vec::new(),
         retained: Vec::new(),
         planned: Vec::new(),
         notes: Vec::new(),
@@ -109,6 +110,7 @@ fn no_line_is_wider_than_80_columns_whatever_the_names_are() {
             let mut report = answer(vec![node.clone(), shown("ip-10-0-1-24")]);
             report.notes.push("word ".repeat(60));
             report.drained = vec!["a".into()];
+            report.waiting = waiting(&[(Until::InstanceIsBack, 7), (Until::InstanceIsHealthy, 1)]);
             let page = text(&report, Look { width, is_detailed, ..PLAIN });
             let widest = page.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(width), "{widest:?} {page}");
@@ -185,6 +187,40 @@ fn the_head_reports_a_missing_leader_a_pause_and_an_empty_cluster() {
             ),
         "{page}"
     );
+}
+
+/// So many nodes that wait for each of these, named `n0`, `n1` and so on.
+fn waiting(all: &[(Until, usize)]) -> Vec<WaitingNode> {
+    let of_one = |(until, count): &(Until, usize)| {
+        let until = *until;
+        (0..*count).map(move |n| WaitingNode { node: format!("n{n}").as_str().into(), until })
+    };
+    all.iter().flat_map(of_one).collect()
+}
+
+#[test]
+fn nodes_that_stay_cordoned_have_a_line_for_each_thing_that_they_wait_for() {
+    let mut report = answer(Vec::new());
+    report.drained = vec!["a".into()];
+    report.waiting = waiting(&[
+        (Until::LeaderRestores, 1),
+        (Until::InstanceGoesOrBoots, 1),
+        (Until::InstanceIsBack, 7),
+        (Until::InstanceIsHealthy, 2),
+        (Until::AnnotationIsRemoved, 1),
+    ]);
+    let page = text(&report, Look { width: 200, ..PLAIN });
+    let lines: Vec<_> = page.lines().filter(|line| line.contains("ordoned")).collect();
+    let expected = [
+        "The drain of 1 node is over; it stays cordoned until its instance goes.",
+        "Cordoned until the instance is back (warm pool, stop, hibernation, new root volume): n0, \
+         n1, n2, n3, n4 and 2 more.",
+        "Drained, and cordoned until the instance goes or has booted again: n0.",
+        "Drained, and cordoned until the sick instance is healthy or replaced: n0, n1.",
+        "Drained, and cordoned until a person removes sundown.dev/keep-cordoned: n0.",
+        "Drained, and cordoned until the leader restores it, which is due: n0.",
+    ];
+    assert_eq!(lines, expected, "{page}");
 }
 
 #[test]
