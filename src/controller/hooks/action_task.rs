@@ -12,8 +12,8 @@ use super::{
     Completion, LifecycleActions, NamedBy, Order, Proof,
     action_calls::ActionCalls,
     action_completion::{ActionCompletion, CompletionTimes},
-    action_tasks::EndSeen,
     confirmation,
+    ended_actions::EndSeen,
 };
 use crate::{
     aws::LookupError,

@@ -1,11 +1,11 @@
 //! The table of the tasks of lifecycle actions, by the names of the actions.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use tokio::sync::mpsc;
 
 use super::{NamedBy, Order};
-use crate::domain::{HookKey, LifecycleAction, Moment, seconds};
+use crate::domain::{HookKey, LifecycleAction, Moment};
 
 /// The tasks of open actions. One action may have several names, and so several entries.
 ///
@@ -224,134 +224,10 @@ impl ActionTasks {
     }
 }
 
-/// Actions that are over. A late copy of their event starts nothing, even if the Node whose record
-/// named them is gone.
-#[derive(Debug, Default)]
-pub(super) struct EndedActions {
-    known: BTreeMap<LifecycleAction, EndSeen>,
-    order: VecDeque<LifecycleAction>,
-    /// The last action of a hook and an instance that was over, with or without a token.
-    last: BTreeMap<HookKey, LastEnded>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LastEnded {
-    /// When it was known to be over.
-    at: Moment,
-    /// If it was known without its token: the time of its event, or when the sweep first saw it.
-    event: Option<Moment>,
-    /// AWS accepted our completion.
-    is_completed: bool,
-}
-
-/// What AWS has shown of an action that is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EndSeen {
-    /// It accepted our completion.
-    Completed,
-    /// It accepted a heartbeat, and answered later that the action is not open.
-    WasOpen {
-        /// When the last accepted heartbeat was sent.
-        last_accepted: Moment,
-    },
-    /// It only answered that no such action is open. An action may open later, or the answer was
-    /// wrong.
-    NeverOpen,
-}
-
-/// By how much the time of an event, on our clock, may be later than the first sight of its action.
-const CLOCKS_DIFFER: std::time::Duration = seconds(5);
-
-/// How long after the end of our action a wait may count as the same one: the rounds of the sweep
-/// are ten minutes apart at most. After that a heartbeat too many does no harm.
-const SAME_WAIT: std::time::Duration = seconds(900);
-
-impl EndedActions {
-    /// How many actions are remembered at most.
-    const MOST: usize = 10_000;
-
-    /// Whether the action is remembered. Always `false` without a token, because then the action
-    /// cannot be distinguished from a later one of the same hook and instance.
-    pub(super) fn contains(&self, action: &LifecycleAction) -> bool {
-        action.token.is_some() && self.known.contains_key(action)
-    }
-
-    /// Whether AWS accepted our completion of exactly this action. Always `false` without a token.
-    pub(super) fn is_completed(&self, action: &LifecycleAction) -> bool {
-        self.known.get(action) == Some(&EndSeen::Completed)
-    }
-
-    /// Whether a wait of this instance is one that the completion of an action of this hook did not
-    /// end: the instance waits in a hook of another party, too. `absent_at`: when the last
-    /// round of the sweep began that did not show the wait; `None`: every round has shown it.
-    pub(super) fn covers_wait(
-        &self,
-        key: &HookKey,
-        absent_at: Option<Moment>,
-        now: Moment,
-    ) -> bool {
-        self.last.get(key).is_some_and(|last| {
-            last.is_completed
-                && absent_at.is_none_or(|absent| absent <= last.at)
-                && now <= last.at.plus(SAME_WAIT)
-        })
-    }
-
-    /// Whether the action with this name, whose event is of that time, is one that was known without
-    /// its token: AWS keeps one action of a hook and an instance open at a time, so this one was open
-    /// then, or it was over before.
-    pub(super) fn covers_event(&self, action: &LifecycleAction, event: Moment) -> bool {
-        let seen = self.last.get(&action.key).and_then(|last| last.event);
-        action.token.is_some() && seen.is_some_and(|seen| event <= seen.plus(CLOCKS_DIFFER))
-    }
-
-    fn note_last(&mut self, action: &LifecycleAction, event: Moment, now: Moment, seen: EndSeen) {
-        if seen == EndSeen::NeverOpen {
-            return;
-        }
-        if self.last.len() >= Self::MOST {
-            self.last.retain(|_, last| last.at.plus(SAME_WAIT) > now);
-        }
-        if self.last.len() < Self::MOST || self.last.contains_key(&action.key) {
-            let event = action.token.is_none().then_some(event);
-            // AWS keeps one action of a hook and an instance open at a time: one that was open before
-            // our completion and is over after it is the completed one, under another name.
-            let is_same = |last: &&LastEnded| {
-                last.is_completed
-                    && matches!(seen, EndSeen::WasOpen { last_accepted } if last_accepted <= last.at)
-            };
-            let last = match self.last.get(&action.key).filter(is_same) {
-                Some(last) => LastEnded { event: event.or(last.event), ..*last },
-                None => LastEnded { at: now, event, is_completed: seen == EndSeen::Completed },
-            };
-            self.last.insert(action.key.clone(), last);
-        }
-    }
-
-    /// `event`: the time of its event, or when the sweep first saw it.
-    pub(super) fn insert(
-        &mut self,
-        action: &LifecycleAction,
-        event: Moment,
-        now: Moment,
-        seen: EndSeen,
-    ) {
-        self.note_last(action, event, now, seen);
-        if action.token.is_some() && self.known.insert(action.clone(), seen).is_none() {
-            self.order.push_back(action.clone());
-        }
-        if self.order.len() > Self::MOST
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::LifecycleToken;
+    use crate::domain::{LifecycleToken, seconds};
 
     fn named(token: Option<&str>) -> LifecycleAction {
         let instance = "i-0123456789abcdef0".parse().unwrap();
@@ -424,46 +300,6 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_our_completion_did_not_end_is_that_of_another_hook() {
-        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
-        for token in [None, Some("token")] {
-            let HookKey { instance, group, .. } = named(None).key;
-            let other = HookKey { hook: "a-hook".into(), instance, group };
-            for (seen, absent_at, now, is_covered) in [
-                (EndSeen::Completed, None, 0, true),
-                (EndSeen::Completed, None, 100, true),
-                (EndSeen::Completed, None, 1_000, true),
-                (EndSeen::Completed, None, 1_001, false),
-                (EndSeen::Completed, Some(90), 150, true),
-                // A round did not show it after the end: it is another wait.
-                (EndSeen::Completed, Some(101), 160, false),
-                (EndSeen::WasOpen { last_accepted: at(0) }, None, 100, false),
-                // Nothing was open when AWS was asked. Its action may have opened since.
-                (EndSeen::NeverOpen, None, 100, false),
-            ] {
-                let mut ended = EndedActions::default();
-                ended.insert(&named(token), at(40), at(100), seen);
-                let covers = |key: &HookKey| ended.covers_wait(key, absent_at.map(at), at(now));
-                assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {now}");
-                assert!(!covers(&other));
-            }
-        }
-    }
-
-    #[test]
-    fn an_action_that_was_open_before_our_completion_and_is_over_after_it_is_the_completed_one() {
-        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
-        for (last_accepted, is_covered) in [(80, true), (100, true), (101, false)] {
-            let mut ended = EndedActions::default();
-            ended.insert(&named(Some("token")), at(40), at(100), EndSeen::Completed);
-            let seen = EndSeen::WasOpen { last_accepted: at(last_accepted) };
-            ended.insert(&named(Some("other")), at(30), at(110), seen);
-            let covers = ended.covers_wait(&named(None).key, Some(at(90)), at(120));
-            assert_eq!(covers, is_covered, "{last_accepted}");
-        }
-    }
-
-    #[test]
     fn an_action_is_over_once_aws_has_shown_another_one_of_its_hook_open() {
         let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
         let (old, new) = (named(Some("old")), named(Some("new")));
@@ -476,9 +312,12 @@ mod tests {
         assert!(!is_over(&tasks), "AWS has not shown it");
         tasks.proved(&new, at(60));
         assert!(is_over(&tasks));
-        assert!(!tasks.is_replaced(&[old.clone()], at(61)), "its event is later");
+        assert!(!tasks.is_replaced(std::slice::from_ref(&old), at(61)), "its event is later");
         assert!(!tasks.is_replaced(&[named(None)], at(0)), "it may be the other one");
-        assert!(!tasks.is_replaced(&[new.clone()], at(0)), "it is the one that is open");
+        assert!(
+            !tasks.is_replaced(std::slice::from_ref(&new), at(0)),
+            "it is the one that is open"
+        );
         tasks.resume();
         assert!(!is_over(&tasks), "an earlier term has seen that");
         tasks.proved(&new, at(70));
@@ -504,40 +343,5 @@ mod tests {
         assert!(!tasks.is_named_in_term(&event.key), "the sweep had no answer, and asks again");
         assert!(tasks.find(&event, NamedBy::Message).is_some());
         assert!(tasks.is_named_in_term(&event.key));
-    }
-
-    #[test]
-    fn a_probe_that_was_only_refused_says_nothing_about_the_event() {
-        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
-        let (found, event) = (named(None), named(Some("token")));
-        for (seen, is_over) in [
-            (EndSeen::Completed, true),
-            (EndSeen::WasOpen { last_accepted: at(0) }, true),
-            (EndSeen::NeverOpen, false),
-        ] {
-            let mut ended = EndedActions::default();
-            ended.insert(&found, at(40), at(100), seen);
-            assert_eq!(ended.covers_event(&event, at(20)), is_over, "{seen:?}");
-        }
-        let mut ended = EndedActions::default();
-        ended.insert(&found, at(40), at(100), EndSeen::Completed);
-        ended.insert(&found, at(150), at(200), EndSeen::NeverOpen);
-        assert!(ended.covers_wait(&found.key, None, at(210)), "the completion still counts");
-    }
-
-    #[test]
-    fn the_late_event_of_an_action_that_ended_without_a_token_is_over() {
-        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
-        let (found, event) = (named(None), named(Some("token")));
-        let mut ended = EndedActions::default();
-        ended.insert(&found, at(40), at(100), EndSeen::Completed);
-        for (name, time, is_over) in
-            [(&event, 20, true), (&event, 45, true), (&event, 46, false), (&found, 20, false)]
-        {
-            assert_eq!(ended.covers_event(name, at(time)), is_over, "{time}");
-        }
-        ended.insert(&event, at(20), at(101), EndSeen::Completed);
-        assert!(!ended.covers_event(&named(Some("other")), at(20)), "tokens distinguish them");
-        assert!(ended.is_completed(&event) && !ended.is_completed(&found));
     }
 }

@@ -10,6 +10,7 @@ mod action_completion;
 mod action_task;
 mod action_tasks;
 mod confirmation;
+mod ended_actions;
 pub(super) mod heartbeat_answers;
 mod pacer;
 mod undescribed_hooks;
@@ -26,11 +27,8 @@ use tracing::{Instrument as _, info};
 pub(super) use self::action_completion::OrderedResult;
 pub(super) use self::confirmation::report_of_others;
 use self::{
-    action_task::ActionTask,
-    action_tasks::{ActionTasks, EndedActions},
-    heartbeat_answers::LastAnswer,
-    pacer::Pacer,
-    undescribed_hooks::UndescribedHooks,
+    action_task::ActionTask, action_tasks::ActionTasks, ended_actions::EndedActions,
+    heartbeat_answers::LastAnswer, pacer::Pacer, undescribed_hooks::UndescribedHooks,
 };
 use super::shared::Shared;
 use crate::{

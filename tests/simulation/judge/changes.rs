@@ -61,10 +61,12 @@ impl Judge<'_> {
         let is_there = self.noted_on(&notice.event.instance, starts).is_some_and(|node| {
             entry(node, change).is_some() && !node.annotations.contains_key("sundown.dev/ignore")
         });
+        // Nothing runs on it any more.
+        let has_ended = self.story.is_terminated(&notice.event.instance, due);
         let by_hand = self.evidence.hands.iter().any(|(_, node, _)| node == name);
         let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES])
             .about(&notice.event.instance, name);
-        if !is_there || by_hand || self.is_excused(scope, due, starts) {
+        if !is_there || has_ended || by_hand || self.is_excused(scope, due, starts) {
             return None;
         }
         let mut pages = self.story.pages_between(name, due, starts);

@@ -35,6 +35,11 @@ impl Judge<'_> {
             let waits = recorded.iter().all(|one| {
                 one.kind == "terminate-hook" && !one.is_made_up && one.settings.is_empty()
             });
+            // The Node may set a shorter time.
+            let least = Duration::from_secs(LONG);
+            if recorded.iter().any(|one| self.story.drain_timeout(instance, one, *at) < least) {
+                continue;
+            }
             let Some(accepted) = recorded.iter().map(|one| one.accepted).min() else { continue };
             // Without heartbeats the hook ends soon, so nothing waits.
             let scope = Scope::of_leader(&[HEARTBEATS]).about(instance, &pod.node);

@@ -136,10 +136,11 @@ impl Story<'_> {
 
     /// The windows of an action in the record that never began, because a person wrote it there or
     /// made up its event, once two thirds of them are over. Only AWS can say that no such action is
-    /// open: until it answers a heartbeat, the action may end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
-    /// may end with the window that the last one granted. A process that takes the drain over does
-    /// not know what AWS answered its predecessor. `names`: how many actions of that hook the
-    /// record names. Each has heartbeats of its own ([`last_of_each`]).
+    /// open: until it answers a heartbeat, the action may end with its first window. If AWS accepts
+    /// heartbeats, an action of that hook has begun, and may end with the window that the last one
+    /// granted. A process that takes the drain over does not know what AWS answered its predecessor.
+    /// `names`: how many actions of that hook the record names. Each has heartbeats of its own
+    /// ([`last_of_each`]).
     pub fn made_up_windows(
         &self,
         recorded: &super::story::RecordedInterruption,
@@ -155,7 +156,9 @@ impl Story<'_> {
         let Some(&timeout) = timeouts.get(&(group.clone(), hook.clone())) else {
             return Vec::new();
         };
-        let (from, object) = (recorded.time, format!("{group}/{hook}/{instance}"));
+        // A time that lies ahead lends no time.
+        let from = recorded.time.min(recorded.accepted);
+        let object = format!("{group}/{hook}/{instance}");
         let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= from;
         let calls = || self.evidence.calls.iter().filter(is_it);
         let is_known =

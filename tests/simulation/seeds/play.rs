@@ -259,9 +259,10 @@ impl Play<'_> {
             // It leaves once its drain is over. The sweep finds that within minutes.
             Act::IntoPool { seconds, .. } => Duration::from_secs(seconds + 900),
             Act::RootVolume { .. } | Act::NewRootVolume { .. } => Duration::from_mins(15),
-            Act::Standby { seconds, .. } => Duration::from_secs(seconds + 300),
             Act::WarmPool { seconds, .. } => Duration::from_secs(seconds + 1200),
-            Act::KeepCordoned { seconds, .. } => Duration::from_secs(seconds + 300),
+            Act::KeepCordoned { seconds, .. } | Act::Standby { seconds, .. } => {
+                Duration::from_secs(seconds + 300)
+            }
             // It is drained after three minutes, and put back after five.
             Act::FailCheck { seconds, .. } => {
                 Duration::from_secs((*seconds).min(400)) + Duration::from_mins(8)

@@ -106,11 +106,15 @@ fn sick(d: &mut Dice, plan: &mut Plan) {
     }
 }
 
-/// Only where no group launches again what was abandoned: while a node never becomes ready, such a
-/// group launches and abandons one instance after the other, and the life does not end.
+/// No group with a launch hook launches again what was abandoned. Else, while a node never becomes
+/// ready, such a group launches and abandons one instance after the other, and the life does not end.
+fn launches_end(plan: &Plan) -> bool {
+    plan.groups.iter().all(|group| !group.launch_hook || !group.replaces)
+}
+
 fn abandoned_launches(d: &mut Dice, plan: &mut Plan) {
-    let mut launching = plan.groups.iter().filter(|group| group.launch_hook).peekable();
-    if launching.peek().is_some() && launching.all(|group| !group.replaces) && d.chance(0.5) {
+    let has_hooks = plan.groups.iter().any(|group| group.launch_hook);
+    if has_hooks && launches_end(plan) && d.chance(0.5) {
         plan.flags.push("--launch-on-timeout=abandon".to_owned());
     }
 }
@@ -157,7 +161,7 @@ fn responses(d: &mut Dice, plan: &mut Plan) {
         let response = d.one(&["cordon", "prefer", "ignore"]);
         plan.flags.push(format!("--on=scheduled-change={response}"));
     }
-    if d.chance(0.1) {
+    if d.chance(0.1) && launches_end(plan) {
         plan.flags.push("--on=launch-hook=ignore".to_owned());
     }
 }
