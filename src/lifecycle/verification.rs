@@ -23,7 +23,7 @@
 //! | one of them did not answer, for less than a minute | ask again in 5 s |
 //! | one of them did not answer, for a minute | [`Finding::Unclear`] |
 //! | the instance runs, and is `InService` or `Standby`; for the first time | [`Finding::Suspected`]: ask again in 15 s |
-//! | the same, asked 15 s after the first time or later | [`Finding::Contradicted`]: Sundown restores the Node |
+//! | the same, asked 15 s after that first answer or later | [`Finding::Contradicted`]: Sundown restores the Node |
 //! | EC2 or the group reports another state | [`Finding::MayEnd`] |
 //! | the instance runs, and there is no such group, or it is not in the group | [`Finding::Unclear`] |
 
@@ -178,7 +178,7 @@ impl StayAnswer {
 pub struct StayCheck {
     /// When AWS was first asked.
     asked: Option<Moment>,
-    /// When the question was asked that first showed that the instance stays.
+    /// When the answer came that first showed that the instance stays.
     stays: Option<Moment>,
 }
 
@@ -201,7 +201,7 @@ impl StayCheck {
             }
             StayAnswer::Unanswered => (suspected, Some(now.plus(ASK_SOON))),
             StayAnswer::Stays => {
-                let again = self.stays.get_or_insert(asked).plus(LOOK_AGAIN);
+                let again = self.stays.get_or_insert(now).plus(LOOK_AGAIN);
                 if asked >= again {
                     (Some(Finding::Contradicted), None)
                 } else {

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use super::{HookAnswer, InstanceAnswer, Knowledge, Question, Staleness};
-use crate::domain::{Cause, InstanceState, Interruption, Moment};
+use crate::domain::{Cause, InstanceState, Interruption, Moment, seconds};
+
+/// How long EC2's answer proves that an instance stops or is stopped. It may start again, for example
+/// out of a warm pool. An instance that is terminated stays so.
+const STOP_HOLDS_FOR: Duration = seconds(30);
 
 /// The interruption is stale.
 pub(super) fn is_stale(
@@ -49,7 +53,10 @@ fn trusted_for(
 /// forced from now on), `None` while `known` does not show either.
 #[must_use]
 pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
-    disproof(interruption, known).or_else(|| was_in_time(interruption, known).then_some(false))
+    // Its questions are asked after the accept, so each answer is new.
+    let answered = known.instance.as_ref().map_or(known.received, |answer| answer.at);
+    disproof(interruption, known, answered)
+        .or_else(|| was_in_time(interruption, known).then_some(false))
 }
 
 /// `Some(false)`, the proof: EC2 reports that the instance stops or has ended, or AWS accepted a
@@ -57,11 +64,15 @@ pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool>
 /// EC2, asked no earlier, reports that the instance runs. For other kinds it is enough that the
 /// instance runs. For what the sweep found, only the heartbeat counts: an instance that ends may
 /// wait in the hook of another party.
-pub(super) fn disproof(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
+pub(super) fn disproof(
+    interruption: &Interruption,
+    known: &Knowledge,
+    now: Moment,
+) -> Option<bool> {
     if needs_heartbeat(interruption, known) {
         return known.heartbeat.map(|heartbeat| !heartbeat.accepted);
     }
-    let ends = state(known).map(InstanceState::is_ending);
+    let ends = state(known).filter(|_| !is_old_stop(known, now)).map(InstanceState::is_ending);
     let hook = matches!(interruption.cause, Cause::Terminate(_));
     let open = known.heartbeat.filter(|_| hook).map(|heartbeat| heartbeat.accepted);
     match (ends, open) {
@@ -89,6 +100,14 @@ pub(super) fn state(known: &Knowledge) -> Option<InstanceState> {
     Some(now_state(answer))
 }
 
+/// EC2 showed the instance stopping or stopped, too long ago: it may run again.
+fn is_old_stop(known: &Knowledge, now: Moment) -> bool {
+    known.instance.as_ref().is_some_and(|answer| {
+        matches!(now_state(answer), InstanceState::Stopping | InstanceState::Stopped)
+            && now > answer.at.plus(STOP_HOLDS_FOR)
+    })
+}
+
 pub(super) fn now_state(answer: &InstanceAnswer) -> InstanceState {
     answer.facts.as_ref().map_or(InstanceState::Terminated, |facts| facts.state)
 }
@@ -102,10 +121,15 @@ fn asked_since_heartbeat(known: &Knowledge) -> bool {
 
 /// The questions whose answers can prove or disprove the interruption and are not known yet. Of a
 /// launch that the sweep found, EC2 also knows when it began.
-pub(super) fn questions(interruption: &Interruption, known: &Knowledge) -> Vec<Question> {
+pub(super) fn questions(
+    interruption: &Interruption,
+    known: &Knowledge,
+    now: Moment,
+) -> Vec<Question> {
     let mut ask = Vec::new();
-    let not_before =
+    let since =
         known.heartbeat.map_or(known.received, |heartbeat| heartbeat.at.max(known.received));
+    let not_before = if is_old_stop(known, now) { now } else { since };
     let is_launch = matches!(interruption.cause, Cause::Launch(_));
     if (!known.is_found_by_sweep || is_launch)
         && known.instance.as_ref().is_none_or(|answer| answer.at < not_before)

@@ -244,7 +244,7 @@ impl Case<'_> {
         if !proof::is_stale(self.interruption, self.known, &self.policy.staleness, self.now) {
             return self.accept(node, Certainty::Timely);
         }
-        match proof::disproof(self.interruption, self.known) {
+        match proof::disproof(self.interruption, self.known, self.now) {
             Some(true) => self.policy.dispose(Reason::Stale),
             Some(false) => self.accept(node, Certainty::Proved),
             None => self.unproved(node),
@@ -267,7 +267,7 @@ impl Case<'_> {
 
     fn wait_for_proof(&self, until: Moment) -> Verdict {
         Verdict::Wait(Wait {
-            ask: proof::questions(self.interruption, self.known),
+            ask: proof::questions(self.interruption, self.known, self.now),
             until: Some(until),
             proof: true,
             launch: None,
@@ -279,7 +279,7 @@ impl Case<'_> {
         if !self.known.is_found_by_sweep {
             return None;
         }
-        match proof::disproof(self.interruption, self.known) {
+        match proof::disproof(self.interruption, self.known, self.now) {
             Some(false) => None,
             Some(true) => Some(self.policy.dispose(Reason::Stale)),
             None => {

@@ -74,6 +74,8 @@ struct Reported {
     facts: Option<HookFacts>,
     /// How many missed heartbeats the metric has counted.
     missed: u64,
+    /// The table of tasks knows that the action is over.
+    is_over: bool,
     /// The log lines of this task name the node.
     has_node_in_logs: bool,
 }
@@ -183,6 +185,10 @@ impl ActionTask {
     fn ends(&mut self, now: Moment) -> bool {
         self.name_node();
         self.report_facts();
+        if self.schedule.end().is_some() && !self.reported.is_over {
+            self.reported.is_over = true;
+            self.actions.tasks().over(self.calls.names());
+        }
         if self.schedule.end().is_some() && self.answer_waiting() && self.try_close() {
             return true;
         }

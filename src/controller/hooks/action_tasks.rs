@@ -31,6 +31,8 @@ struct Entry {
     /// This term has used the name. `false`: an earlier term of this process did, and the task only
     /// sends heartbeats until a record or a message names the action again.
     is_named_in_term: bool,
+    /// AWS has shown that the action is over. Its task remembers that for a while.
+    is_over: bool,
     /// When AWS last accepted a heartbeat that carried the token of this name, in this term.
     proved_at: Option<Moment>,
 }
@@ -81,9 +83,20 @@ impl ActionTasks {
         }
     }
 
-    /// Whether an action of this hook and instance has a task and was named in this term.
+    /// Whether an action of this hook and instance has a task, was named in this term, and is not
+    /// over: AWS keeps one action of them open at a time, so an instance that waits waits for it.
     pub(super) fn is_named_in_term(&self, key: &HookKey) -> bool {
-        self.of_key(key).any(|(_, entry)| entry.is_named_in_term && !entry.orders.is_closed())
+        self.of_key(key)
+            .any(|(_, entry)| entry.is_named_in_term && !entry.is_over && !entry.orders.is_closed())
+    }
+
+    /// The action with these names is over. If the instance waits, it does so for another one.
+    pub(super) fn over(&mut self, names: &[LifecycleAction]) {
+        for name in names {
+            if let Some(entry) = self.names.get_mut(name) {
+                entry.is_over = true;
+            }
+        }
     }
 
     /// The term is over. Its tasks go on with heartbeats only, until [`ActionTasks::resume`].
@@ -159,6 +172,7 @@ impl ActionTasks {
             has_token,
             is_learned: false,
             is_named_in_term: true,
+            is_over: false,
             proved_at: None,
         };
         self.names.insert(action.clone(), entry);
@@ -297,6 +311,17 @@ mod tests {
             let ended = matches!(orders(&mut received)[..], [Order::Forget]);
             assert_eq!(ended, ends, "{name}");
         }
+    }
+
+    #[test]
+    fn an_action_that_is_over_hides_no_other_one_of_its_hook_from_the_sweep() {
+        let (made_up, mut tasks) = (named(Some("made-up")), ActionTasks::default());
+        let (sender, _received) = mpsc::unbounded_channel();
+        tasks.begin(&made_up, Moment::UNIX_EPOCH, sender);
+        assert!(tasks.is_named_in_term(&made_up.key));
+        tasks.over(std::slice::from_ref(&made_up));
+        assert!(tasks.has_task(&made_up), "the task remembers the end");
+        assert!(!tasks.is_named_in_term(&made_up.key));
     }
 
     #[test]

@@ -59,8 +59,14 @@ impl Drain {
         if entry.disposition != Disposition::Counts || entry.own {
             return entry;
         }
-        let settled = self.cordoned_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
-        let arrival = source.arrival(now, &entry.pod, self.cordoned_at, settled);
+        let tainted_at = self.tainted_at();
+        let settled = tainted_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
+        // Until pods are evicted, none comes back: a node that is only tainted takes new pods.
+        let arrival = if self.limits.response.evicts() {
+            source.arrival(now, &entry.pod, tainted_at, settled)
+        } else {
+            Arrival::BeforeCordon
+        };
         entry.new = arrival != Arrival::BeforeCordon;
         match self.comebacks.arrived(&entry.pod, arrival) {
             Verdict::Drain => {}

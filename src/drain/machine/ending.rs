@@ -61,12 +61,16 @@ impl Drain {
         })
     }
 
+    /// When Sundown cordoned or tainted the node for what it does with it now.
+    pub(super) fn tainted_at(&self) -> Moment {
+        self.cordoned_at.max(self.limits.tainted_at)
+    }
+
     /// From when on the drain of an empty node may end: pods that were being bound at the cordon
     /// have arrived by then. The end of the drain (`end_at`) does not wait for that. `force_at`
     /// does: the margin after it leaves time for that.
     fn may_end_empty_from(&self) -> Moment {
-        let tainted_at = self.cordoned_at.max(self.limits.tainted_at);
-        let settled = tainted_at.plus(self.settings.min_drain);
+        let settled = self.tainted_at().plus(self.settings.min_drain);
         self.limits.end_at.map_or(settled, |end| settled.min(end))
     }
 

@@ -1,6 +1,7 @@
 //! Pods that come back on the node that they are evicted from.
 
 use super::{world::World, *};
+use crate::domain::Response;
 
 fn kruise() -> Owner {
     Owner {
@@ -212,4 +213,36 @@ fn a_pod_that_a_lagging_watch_shows_again_after_a_404_counts_once() {
         5,
         "it is tried again each time"
     );
+}
+
+#[test]
+fn pods_that_came_while_the_node_was_only_tainted_are_all_drained() {
+    let tainted = Limits { response: Response::Prefer, ..Limits::without_deadline(at(0), false) };
+    let drained = Limits { tainted_at: at(200), ..limits(3600) };
+    let mut w = World::new();
+    w.drain("n1", tainted);
+    for i in 0..10_u64 {
+        let created = Some(at(100 + i));
+        w.set_pod_at(at(100 + i), Pod { created, ..sticky(&format!("p{i}")) });
+    }
+    w.feed_at(at(200), "n1", Input::Limits(drained));
+    w.run_until(at(300));
+    assert_eq!((w.sent.len(), left_alone(&w)), (10, vec![]));
+    assert!(w.log().iter().all(|(at, _)| *at >= 200), "a tainted node keeps its pods");
+}
+
+#[test]
+fn a_new_leader_drains_pods_that_came_while_the_node_was_only_tainted() {
+    let mut w = World::new();
+    w.run_until(at(210));
+    for i in 0..10_u64 {
+        w.add_pod(Pod { created: Some(at(100 + i)), ..sticky(&format!("p{i}")) });
+    }
+    let drained = Limits { tainted_at: at(200), ..limits(3600) };
+    w.drain_with(
+        Start { node: "n1".into(), cordoned_at: at(0), limits: drained, own_pod: None },
+        Settings::default(),
+    );
+    w.run_until(at(300));
+    assert_eq!((w.sent.len(), left_alone(&w)), (10, vec![]));
 }

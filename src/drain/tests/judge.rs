@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::domain::NodeName;
+use crate::domain::{NodeName, Response};
 
 /// Records the inputs of the drains and the dispatcher, and checks their orders against these.
 #[derive(Debug, Default)]
@@ -126,17 +126,17 @@ impl Judge {
 
     /// From the fourth new pod of an owner on, all its new pods are left alone. This does not apply
     /// in the first 5 s after the cordon, when the scheduler may still bind pods for which it had
-    /// chosen the node.
+    /// chosen the node, nor while the node only has a taint or a cordon and keeps its pods.
     fn arrived(&mut self, now: Moment, pod: &Pod) {
         let (Some(node), Some(created)) = (&pod.node, pod.created) else { return };
         let stays = pod.mirror || pod.tolerates_us || is_finished(pod) || is_of_daemon_set(pod);
-        let Some(owner) = pod.owner.as_deref().filter(|_| !stays && created > self.cordoned[node])
-        else {
-            return;
-        };
+        let limits = self.limits[node];
+        let evicts_since = self.cordoned[node].max(limits.tainted_at);
+        let is_new = !stays && limits.response == Response::Drain && created > evicts_since;
+        let Some(owner) = pod.owner.as_deref().filter(|_| is_new) else { return };
         let new = self.newcomers.entry((node.clone(), owner.clone())).or_default();
         new.push(pod.uid.clone());
-        if new.len() > 3 && now > self.cordoned[node].plus(seconds(5)) {
+        if new.len() > 3 && now > evicts_since.plus(seconds(5)) {
             self.left_alone.extend(new.iter().cloned());
         }
     }

@@ -157,6 +157,15 @@ fn found(looks: &[(i64, StayAnswer)]) -> Vec<(Option<Finding>, Option<i64>)> {
 }
 
 #[test]
+fn a_slow_first_answer_counts_from_when_it_came() {
+    let mut check = StayCheck::default();
+    let mut answers = |asked, now| check.record_answer(StayAnswer::Stays, at(asked), at(now)).0;
+    assert_eq!(answers(0, 8), Some(Finding::Suspected));
+    assert_eq!(answers(15, 15), Some(Finding::Suspected), "only 7 s after the first answer");
+    assert_eq!(answers(23, 23), Some(Finding::Contradicted));
+}
+
+#[test]
 fn a_contradiction_takes_two_answers_that_are_fifteen_seconds_apart() {
     use Finding::{Contradicted, MayEnd, Suspected, Unclear};
     use StayAnswer::{NotInGroup, Stays, Unanswered};

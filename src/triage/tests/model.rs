@@ -212,11 +212,26 @@ impl Model<'_> {
         Some(!answer.facts.as_ref().is_some_and(lives))
     }
 
+    /// EC2 showed half a minute ago that the instance stops: it may run again.
+    fn stopped_long_ago(&self, now: Moment) -> bool {
+        let stops = |facts: &InstanceFacts| {
+            [InstanceState::Stopping, InstanceState::Stopped].contains(&facts.state)
+        };
+        self.known.instance.as_ref().is_some_and(|answer| {
+            answer.facts.as_ref().is_some_and(stops) && now > answer.at.plus(seconds(30))
+        })
+    }
+
     /// The interruption is proved (`true`) or disproved (`false`); `None` if it is neither.
     pub(super) fn holds(&self) -> Option<bool> {
+        self.holds_at(self.now)
+    }
+
+    fn holds_at(&self, now: Moment) -> Option<bool> {
         let heartbeat =
             self.known.heartbeat.filter(|_| matches!(self.i.cause, Cause::Terminate(_)));
-        if self.ends() == Some(true) || heartbeat.is_some_and(|heartbeat| heartbeat.accepted) {
+        let ends = self.ends() == Some(true) && !self.stopped_long_ago(now);
+        if ends || heartbeat.is_some_and(|heartbeat| heartbeat.accepted) {
             return Some(true);
         }
         let runs = self.ends() == Some(false);
@@ -242,7 +257,8 @@ impl Model<'_> {
             }
             _ => false,
         };
-        self.holds().map(|holds| !holds).or_else(|| read_in_time.then_some(false))
+        let answered = self.known.instance.as_ref().map_or(self.now, |answer| answer.at);
+        self.holds_at(answered).map(|holds| !holds).or_else(|| read_in_time.then_some(false))
     }
 
     fn dropped(&self, reason: Reason) -> Expected {

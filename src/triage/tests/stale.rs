@@ -69,6 +69,24 @@ fn the_proof_comes_from_ec2_and_for_a_hook_also_from_one_heartbeat() {
 }
 
 #[test]
+fn an_instance_that_stopped_proves_nothing_half_a_minute_later_because_it_may_run_again() {
+    use InstanceState as S;
+    let i = state_change(S::Stopping);
+    for (state, proves) in
+        [(S::Stopping, false), (S::Stopped, false), (S::ShuttingDown, true), (S::Terminated, true)]
+    {
+        let known = Knowledge { instance: reports(state), ..aged(61) };
+        let at = |later| triage(&i, &known, &policy(), now().plus(seconds(later)));
+        assert_eq!(accepted(at(30)).1, Certainty::Proved, "{state:?}");
+        if proves {
+            assert_eq!(accepted(at(31)).1, Certainty::Proved, "{state:?}");
+        } else {
+            assert_eq!(asks(at(31)), [ask_instance(now().plus(seconds(31)))], "{state:?}");
+        }
+    }
+}
+
+#[test]
 fn an_instance_that_ends_or_has_ended_proves_any_interruption() {
     use InstanceState as S;
     for i in draining() {

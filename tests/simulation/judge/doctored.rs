@@ -396,15 +396,19 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
             record["interruptions"].as_array_mut().unwrap().push(entry);
         });
         evidence.actions[0].late_calls = (0..calls).map(|n| end.at + s(30 + n)).collect();
-        if token == "of-another-action" {
+        if token == "00000000-0000-4000-8000-00000000000a" {
             let other = ActionReport { token: token.to_owned(), ..evidence.actions[0].clone() };
             evidence.actions.push(ActionReport { late_calls: Vec::new(), ..other });
         }
         judge_any(&evidence, &[])
     };
-    keeps(&named_too("made-up", 1), "after its end", "one call finds out that it never began");
-    breaks(&named_too("made-up", 2), "after its end");
-    breaks(&named_too("of-another-action", 1), "after its end");
+    keeps(
+        &named_too("00000000-0000-4000-8000-000000000009", 1),
+        "after its end",
+        "one call finds out that it never began",
+    );
+    breaks(&named_too("00000000-0000-4000-8000-000000000009", 2), "after its end");
+    breaks(&named_too("00000000-0000-4000-8000-00000000000a", 1), "after its end");
     let mut lost = evidence.clone();
     let completion =
         lost.calls.iter_mut().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap();

@@ -492,12 +492,22 @@ impl Judge<'_> {
             let held_up = |look: Moment| {
                 self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at)
             };
-            return looks.any(held_up) || self.held_up_just(&event.name, at);
+            return looks.any(held_up)
+                || self.held_up_just(&event.name, at)
+                || self.is_left_on_dead_machine(&event.name, at);
         }
         self.story.pods.get(&event.uid).is_some_and(|life| {
             life.bound + BLOCKED <= at
                 && life.gone.is_none_or(|gone| gone > at || self.may_seem_there(gone, at))
         })
+    }
+
+    /// The machine of the Node is gone, and a pod that was asked to go is still there: its object stays
+    /// until the Node goes.
+    fn is_left_on_dead_machine(&self, node: &str, at: Moment) -> bool {
+        let mut of_it = self.story.pods.values().filter(|life| life.pod.node == node);
+        self.story.machine_gone(node, at)
+            && of_it.any(|life| life.bound <= at && life.gone.is_none_or(|gone| gone > at))
     }
 
     /// A pod went just before the Event, or the watch of pods has not reported since: it went silent,

@@ -18,6 +18,8 @@ use super::{
 
 /// By when a Node that is ready again must be put back: two rounds of the sweep, and what it asks.
 const PUT_BACK: Duration = Duration::from_secs(200);
+/// How long after the end of its launch hooks an instance is in the pool at the latest.
+const ENTERED: Duration = Duration::from_secs(10);
 /// How long a Node must have been Ready for us to know that before its hook is completed.
 const KNOWN: Duration = Duration::from_secs(15);
 /// A call that AWS has accepted may be answered a moment later.
@@ -87,7 +89,7 @@ impl Judge<'_> {
         let entered = evidence.service_changes.iter().any(|c| {
             c.instance == action.instance
                 && c.change == ServiceEvent::IntoWarmPool
-                && Some(c.at) == ended
+                && ended.is_some_and(|end| end <= c.at && c.at <= end + ENTERED)
         });
         action.transition == Transition::Launching
             && (entered || evidence.messages.iter().any(|m| is_of_action(&m.body)))

@@ -712,7 +712,7 @@ impl<'a> Story<'a> {
     }
 
     /// Somebody asked before that for the release of the drain that went on then: not before its
-    /// accept, which takes an older order away.
+    /// accept, which takes an older order away. A record that a person makes up takes none away.
     pub fn released_by_hand(&self, node: &str, at: Moment) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         // A released drain may have made room for another one at the same moment.
@@ -724,8 +724,12 @@ impl<'a> Story<'a> {
             .map(|(_, page)| page);
         let accepted = current.flat_map(|page| page.recorded.iter().map(|t| t.accepted)).min();
         pages.windows(2).any(|w| {
-            let asked = w[1].to_be_released && !w[0].to_be_released && is_open(&w[0]);
-            asked && w[1].at <= at && accepted.is_none_or(|accepted| w[1].at >= accepted)
+            let asked = !w[0].to_be_released && is_open(&w[0]);
+            let made_up = !is_open(&w[0]) && is_open(&w[1]) && !super::is_us(&w[1].by);
+            w[1].to_be_released
+                && (asked || made_up)
+                && w[1].at <= at
+                && accepted.is_none_or(|accepted| w[1].at >= accepted)
         })
     }
 
