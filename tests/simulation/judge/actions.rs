@@ -509,7 +509,7 @@ impl Judge<'_> {
         }
         let missed: Vec<String> = left
             .into_iter()
-            .filter(|l| !self.was_asked(l, at))
+            .filter(|l| !self.was_asked(l, at) && !self.came_in_the_release(l, from))
             .map(|l| l.pod.name.clone())
             .collect();
         if !missed.is_empty() {

@@ -180,27 +180,35 @@ impl<'a> Judge<'a> {
             .collect()
     }
 
-    /// The drain of its node had ended before the pod came, because the node was empty, and
-    /// `--complete-delay` was not over yet when the notice was known. What joins a drain that is
-    /// over does not begin it anew, and what a controller puts there in the delay is not waited
-    /// for.
+    /// The drain of its node had ended before the pod came, and `--complete-delay` was not over yet
+    /// when the notice was known. What joins a drain that is over does not begin it anew, and what a
+    /// controller puts there in the delay is not waited for.
     fn came_in_the_delay(&self, life: &Life, known: Moment) -> bool {
-        let (node, terms) = (life.pod.node.as_str(), &self.evidence.terms);
-        let instance = self.instance_of(node).map(String::as_str).unwrap_or_default();
+        let instance = self.instance_of(&life.pod.node).map(String::as_str).unwrap_or_default();
         let delay = self.longest_delay(instance, known);
-        let least = terms.shortest("--min-drain-time", Duration::from_secs(5));
+        self.ended_before(life).iter().any(|ended| known <= *ended + delay)
+    }
+
+    /// The drain of its node had ended before the pod came, and its release was still under way when
+    /// another interruption joined it.
+    pub(super) fn came_in_the_release(&self, life: &Life, joined: Moment) -> bool {
+        self.story.was_open(&life.pod.node, joined) && !self.ended_before(life).is_empty()
+    }
+
+    /// When the drain of its node may have ended before the pod came, because the node was empty.
+    fn ended_before(&self, life: &Life) -> Vec<Moment> {
+        let node = life.pod.node.as_str();
+        let least = self.evidence.terms.shortest("--min-drain-time", Duration::from_secs(5));
         let of_node = self.story.pods.values().filter(|other| other.pod.node == node);
-        let mut went = of_node.flat_map(|other| other.finished.into_iter().chain(other.gone));
-        went.any(|went| {
-            let page = self.story.page(node, went).filter(|page| is_open(page));
-            let accepted = page.and_then(|page| page.recorded.iter().map(|t| t.accepted).min());
-            let ended = accepted.map(|accepted| went.max(accepted + least));
-            ended.is_some_and(|ended| {
-                ended <= life.bound
-                    && known <= ended + delay
-                    && self.story.left(node, ended).is_empty()
-            })
-        })
+        let went = of_node.flat_map(|other| other.finished.into_iter().chain(other.gone));
+        let ended = went.filter_map(|went| {
+            let page = self.story.page(node, went).filter(|page| is_open(page))?;
+            let accepted = page.recorded.iter().map(|t| t.accepted).min()?;
+            Some(went.max(accepted + least))
+        });
+        ended
+            .filter(|ended| *ended <= life.bound && self.story.left(node, *ended).is_empty())
+            .collect()
     }
 
     /// We asked it, or somebody else made it go.

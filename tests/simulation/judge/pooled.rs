@@ -19,7 +19,7 @@ use super::{
 /// By when a Node that is ready again must be put back: two rounds of the sweep, and what it asks.
 const PUT_BACK: Duration = Duration::from_secs(200);
 /// How long after the end of its launch hooks an instance is in the pool at the latest.
-const ENTERED: Duration = Duration::from_secs(10);
+const ENTERED: Duration = Duration::from_secs(60);
 /// How long a Node must have been Ready for us to know that before its hook is completed.
 const KNOWN: Duration = Duration::from_secs(15);
 /// A call that AWS has accepted may be answered a moment later.

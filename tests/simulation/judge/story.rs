@@ -502,13 +502,16 @@ impl<'a> Story<'a> {
     }
 
     /// It is one of more than three pods of its owner that have come to its node since the accept
-    /// of the drain that was going on: a drain may leave these alone.
+    /// of what the node is drained for: a drain may leave these alone.
     pub fn came_back(&self, life: &Life, at: Moment) -> bool {
         let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
-        let Some(since) = page.and_then(|page| page.recorded.iter().map(|t| t.accepted).min())
-        else {
-            return false;
+        let terms = &self.evidence.terms;
+        let drains = |one: &&Rc<RecordedInterruption>| {
+            one.is_made_up || terms.response(&one.kind) == super::Response::Drain
         };
+        let since =
+            page.and_then(|page| page.recorded.iter().filter(drains).map(|one| one.accepted).min());
+        let Some(since) = since else { return false };
         let owner = |pod: &PodRef| {
             (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone())
         };

@@ -359,4 +359,11 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_806_000_000_140, "pods were evicted before --evict-after was over"),
     (1_806_000_000_320, "a node was not drained before a scheduled change"),
     (1_806_000_000_383, "a pod got less than its grace period"),
+    (1_806_000_000_447, "a record had no fresh cause"),
+    (1_806_000_000_580, "a hook was completed too early"),
+    (1_806_000_000_847, "a node was cordoned for a warm pool without reason"),
+    (1_806_000_000_922, "an Event was not true"),
+    (1_806_000_000_944, "an Event was not true"),
+    (1_806_000_001_035, "a hook was given up"),
+    (1_806_000_001_145, "a record had no fresh cause"),
 ];
