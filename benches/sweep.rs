@@ -63,7 +63,7 @@ pub fn sweep() -> Vec<Figure> {
                 measured: (with * 1e3 / f64::from(ROUNDS)).into(),
                 unit: "ms",
                 bar: Bar::None,
-                ratio: Bar::Most(6.0),
+                ratio: Bar::Most(5.0),
                 baseline: Some(Baseline {
                     what: "the same time of a leader that searches for nothing",
                     value: without * 1e3 / f64::from(ROUNDS),
