@@ -31,6 +31,8 @@ struct Entry {
     /// This term has used the name. `false`: an earlier term of this process did, and the task only
     /// sends heartbeats until a record or a message names the action again.
     is_named_in_term: bool,
+    /// A record has named the action like this, so its drain ends with a completion.
+    is_recorded: bool,
     /// AWS has shown that the action is over. Its task remembers that for a while.
     is_over: bool,
     /// When AWS last accepted a heartbeat that carried the token of this name, in this term.
@@ -46,8 +48,10 @@ impl ActionTasks {
         named_by: NamedBy,
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
+        let is_recorded = named_by == NamedBy::Record;
         if let Some(entry) = self.names.get_mut(action) {
             (entry.is_learned, entry.is_named_in_term) = (false, true);
+            entry.is_recorded |= is_recorded;
         }
         // `None` also if the task has just ended: the caller then starts a new one.
         found.orders.send(Order::AddName(Box::new(action.clone()), named_by)).ok()?;
@@ -61,6 +65,7 @@ impl ActionTasks {
             has_token,
             is_learned: false,
             is_named_in_term: true,
+            is_recorded,
             proved_at: None,
             ..found.clone()
         });
@@ -141,12 +146,15 @@ impl ActionTasks {
 
     /// Whether the action with these names, whose event is of that time, is over: since then AWS has
     /// shown another action of its hook and instance open, and it keeps one open at a time. `false`
-    /// if a name has no token, because it may be that of the other action.
+    /// if a name has no token, because it may be that of the other action, and if no record names the
+    /// other action: then its message may have been taken for that of this one, and only the
+    /// completion of this one completes it.
     pub(super) fn is_replaced(&self, names: &[LifecycleAction], event: Moment) -> bool {
         let Some(first) = names.first() else { return false };
         names.iter().all(|name| name.token.is_some())
             && self.of_key(&first.key).any(|(name, entry)| {
                 entry.proved_at.is_some_and(|at| at >= event)
+                    && entry.is_recorded
                     && !entry.orders.is_closed()
                     && !names.contains(name)
             })
@@ -162,6 +170,7 @@ impl ActionTasks {
         &mut self,
         action: &LifecycleAction,
         event: Moment,
+        named_by: NamedBy,
         orders: mpsc::UnboundedSender<Order>,
     ) {
         self.running += 1;
@@ -172,6 +181,7 @@ impl ActionTasks {
             has_token,
             is_learned: false,
             is_named_in_term: true,
+            is_recorded: named_by == NamedBy::Record,
             is_over: false,
             proved_at: None,
         };
@@ -262,7 +272,7 @@ mod tests {
     fn between_two_terms_the_tasks_take_no_orders() {
         let mut tasks = ActionTasks::default();
         let (sender, mut received) = mpsc::unbounded_channel();
-        tasks.begin(&named(None), Moment::UNIX_EPOCH, sender);
+        tasks.begin(&named(None), Moment::UNIX_EPOCH, NamedBy::Record, sender);
         assert!(tasks.takes_orders());
         tasks.keep_heartbeats_only();
         assert!(!tasks.takes_orders());
@@ -304,7 +314,7 @@ mod tests {
         ] {
             let (sender, mut received) = mpsc::unbounded_channel();
             let mut tasks = ActionTasks::default();
-            tasks.begin(&found, Moment::UNIX_EPOCH, sender);
+            tasks.begin(&found, Moment::UNIX_EPOCH, NamedBy::Record, sender);
             then(&mut tasks, &event);
             assert!(tasks.has_task(&event) && tasks.is_named_in_term(&found.key), "{name}");
             tasks.forget(&found);
@@ -317,7 +327,7 @@ mod tests {
     fn an_action_that_is_over_hides_no_other_one_of_its_hook_from_the_sweep() {
         let (made_up, mut tasks) = (named(Some("made-up")), ActionTasks::default());
         let (sender, _received) = mpsc::unbounded_channel();
-        tasks.begin(&made_up, Moment::UNIX_EPOCH, sender);
+        tasks.begin(&made_up, Moment::UNIX_EPOCH, NamedBy::Record, sender);
         assert!(tasks.is_named_in_term(&made_up.key));
         tasks.over(std::slice::from_ref(&made_up));
         assert!(tasks.has_task(&made_up), "the task remembers the end");
@@ -330,9 +340,9 @@ mod tests {
         let (old, new) = (named(Some("old")), named(Some("new")));
         let mut tasks = ActionTasks::default();
         let (sender, _old) = mpsc::unbounded_channel();
-        tasks.begin(&old, at(0), sender);
+        tasks.begin(&old, at(0), NamedBy::Record, sender);
         let (sender, received) = mpsc::unbounded_channel();
-        tasks.begin(&new, at(50), sender);
+        tasks.begin(&new, at(50), NamedBy::Record, sender);
         let is_over = |tasks: &ActionTasks| tasks.is_replaced(std::slice::from_ref(&old), at(0));
         assert!(!is_over(&tasks), "AWS has not shown it");
         tasks.proved(&new, at(60));
@@ -343,6 +353,11 @@ mod tests {
             !tasks.is_replaced(std::slice::from_ref(&new), at(0)),
             "it is the one that is open"
         );
+        let mut of_message = ActionTasks::default();
+        let (sender, _of_message) = mpsc::unbounded_channel();
+        of_message.begin(&new, at(50), NamedBy::Message, sender);
+        of_message.proved(&new, at(60));
+        assert!(!is_over(&of_message), "its message may have been taken for that of the old one");
         tasks.resume();
         assert!(!is_over(&tasks), "an earlier term has seen that");
         tasks.proved(&new, at(70));
@@ -355,7 +370,7 @@ mod tests {
         let (found, event) = (named(None), named(Some("token")));
         let (sender, _received) = mpsc::unbounded_channel();
         let mut tasks = ActionTasks::default();
-        tasks.begin(&event, Moment::UNIX_EPOCH, sender);
+        tasks.begin(&event, Moment::UNIX_EPOCH, NamedBy::Record, sender);
         assert!(tasks.is_named_in_term(&event.key));
         tasks.resume();
         assert!(

@@ -271,7 +271,7 @@ impl LifecycleActions {
         }
         let (orders, received) = mpsc::unbounded_channel();
         order.map(|order| orders.send(order).ok());
-        tasks.begin(action, event, orders);
+        tasks.begin(action, event, named_by, orders);
         let now = self.shared.clock.now();
         let start = match first {
             Origin::Received => ActionOrigin::Received(now),

@@ -109,11 +109,24 @@ impl Judge<'_> {
         if self.is_event_lost(action) {
             kinds.insert(match action.transition {
                 Transition::Launching => Kind::LaunchHook.name(),
+                Transition::Terminating if self.is_of_root_volume(action) => {
+                    Kind::RootVolume.name()
+                }
                 Transition::Terminating => Kind::TerminateHook.name(),
             });
         }
         !kinds.is_empty()
             && kinds.iter().all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
+    }
+
+    /// The replacement of a root volume began when this action did: no other message of it tells so.
+    fn is_of_root_volume(&self, action: &ActionReport) -> bool {
+        const KINDS: [&str; 2] = ["RootVolume {", "NewRootVolume {"];
+        let began = |at: Moment| at <= action.started && action.started <= at + SLACK;
+        self.evidence
+            .acts
+            .iter()
+            .any(|(at, act)| began(*at) && KINDS.iter().any(|kind| act.starts_with(kind)))
     }
 
     /// It timed out: something must have kept every leader from beating.
