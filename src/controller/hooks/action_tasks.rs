@@ -26,17 +26,41 @@ struct Entry {
     event: Moment,
     /// The task knows the token of its action.
     has_token: bool,
-    /// Only a copy of its event brought this name. It does not keep the task running.
-    is_learned: bool,
+    source: NameSource,
     /// This term has used the name. `false`: an earlier term of this process did, and the task only
     /// sends heartbeats until a record or a message names the action again.
     is_named_in_term: bool,
-    /// A record has named the action like this, so its drain ends with a completion.
-    is_recorded: bool,
-    /// AWS has shown that the action is over. Its task remembers that for a while.
-    is_over: bool,
-    /// When AWS last accepted a heartbeat that carried the token of this name, in this term.
-    proved_at: Option<Moment>,
+    shown: ShownByAws,
+}
+
+/// Where the name of an action comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum NameSource {
+    /// Only a copy of its event brought it. It does not keep the task running.
+    Copy,
+    /// A message that this process received.
+    Message,
+    /// The record of a Node: the end of its drain completes the action.
+    Record,
+}
+
+impl From<NamedBy> for NameSource {
+    fn from(named_by: NamedBy) -> Self {
+        match named_by {
+            NamedBy::Message => Self::Message,
+            NamedBy::Record => Self::Record,
+        }
+    }
+}
+
+/// What AWS has shown in this term of the action with exactly this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ShownByAws {
+    Nothing,
+    /// It accepted a heartbeat with the token at this time.
+    Open(Moment),
+    /// The action is over. Its task remembers that for a while.
+    Over,
 }
 
 impl ActionTasks {
@@ -48,10 +72,9 @@ impl ActionTasks {
         named_by: NamedBy,
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
-        let is_recorded = named_by == NamedBy::Record;
+        let source = NameSource::from(named_by);
         if let Some(entry) = self.names.get_mut(action) {
-            (entry.is_learned, entry.is_named_in_term) = (false, true);
-            entry.is_recorded |= is_recorded;
+            (entry.source, entry.is_named_in_term) = (entry.source.max(source), true);
         }
         // `None` also if the task has just ended: the caller then starts a new one.
         found.orders.send(Order::AddName(Box::new(action.clone()), named_by)).ok()?;
@@ -63,10 +86,12 @@ impl ActionTasks {
         }
         self.names.entry(action.clone()).or_insert_with(|| Entry {
             has_token,
-            is_learned: false,
+            source,
             is_named_in_term: true,
-            is_recorded,
-            proved_at: None,
+            shown: match found.shown {
+                ShownByAws::Over => ShownByAws::Over,
+                ShownByAws::Nothing | ShownByAws::Open(_) => ShownByAws::Nothing,
+            },
             ..found.clone()
         });
         Some(found.orders)
@@ -75,7 +100,8 @@ impl ActionTasks {
     /// Gives the task of the action with this name, if there is one, the name that a copy of its
     /// event carries.
     pub(super) fn learn(&mut self, action: &LifecycleAction, named_by: NamedBy) {
-        let was_learned = self.names.get(action).is_none_or(|entry| entry.is_learned);
+        let was_learned =
+            self.names.get(action).is_none_or(|entry| entry.source == NameSource::Copy);
         if self.find(action, named_by).is_some() && was_learned {
             self.disown(action);
         }
@@ -84,7 +110,7 @@ impl ActionTasks {
     /// From now on this name alone does not keep its task running.
     pub(super) fn disown(&mut self, action: &LifecycleAction) {
         if let Some(entry) = self.names.get_mut(action) {
-            entry.is_learned = true;
+            entry.source = NameSource::Copy;
         }
     }
 
@@ -92,14 +118,15 @@ impl ActionTasks {
     /// over: AWS keeps one action of them open at a time, so an instance that waits waits for it.
     pub(super) fn is_named_in_term(&self, key: &HookKey) -> bool {
         self.of_key(key)
-            .any(|(_, entry)| entry.is_named_in_term && !entry.is_over && !entry.orders.is_closed())
+            .filter(|(_, entry)| entry.is_named_in_term && entry.shown != ShownByAws::Over)
+            .any(|(_, entry)| !entry.orders.is_closed())
     }
 
     /// The action with these names is over. If the instance waits, it does so for another one.
     pub(super) fn over(&mut self, names: &[LifecycleAction]) {
         for name in names {
             if let Some(entry) = self.names.get_mut(name) {
-                entry.is_over = true;
+                entry.shown = ShownByAws::Over;
             }
         }
     }
@@ -119,7 +146,10 @@ impl ActionTasks {
     pub(super) fn resume(&mut self) {
         self.only_heartbeats = false;
         for entry in self.names.values_mut() {
-            (entry.is_named_in_term, entry.proved_at) = (false, None);
+            entry.is_named_in_term = false;
+            if matches!(entry.shown, ShownByAws::Open(_)) {
+                entry.shown = ShownByAws::Nothing;
+            }
         }
         self.send_all(|| Order::Resume);
     }
@@ -140,7 +170,7 @@ impl ActionTasks {
     /// AWS accepted a heartbeat that carried the token of this action.
     pub(super) fn proved(&mut self, action: &LifecycleAction, now: Moment) {
         if let Some(entry) = self.names.get_mut(action) {
-            entry.proved_at = Some(now);
+            entry.shown = ShownByAws::Open(now);
         }
     }
 
@@ -153,8 +183,8 @@ impl ActionTasks {
         let Some(first) = names.first() else { return false };
         names.iter().all(|name| name.token.is_some())
             && self.of_key(&first.key).any(|(name, entry)| {
-                entry.proved_at.is_some_and(|at| at >= event)
-                    && entry.is_recorded
+                matches!(entry.shown, ShownByAws::Open(at) if at >= event)
+                    && entry.source == NameSource::Record
                     && !entry.orders.is_closed()
                     && !names.contains(name)
             })
@@ -179,11 +209,9 @@ impl ActionTasks {
             orders,
             event,
             has_token,
-            is_learned: false,
+            source: named_by.into(),
             is_named_in_term: true,
-            is_recorded: named_by == NamedBy::Record,
-            is_over: false,
-            proved_at: None,
+            shown: ShownByAws::Nothing,
         };
         self.names.insert(action.clone(), entry);
     }
@@ -205,8 +233,9 @@ impl ActionTasks {
     /// Removes this name. If it was the last name of its task, ends the task.
     pub(super) fn forget(&mut self, action: &LifecycleAction) {
         let Some(entry) = self.names.remove(action) else { return };
-        let is_needed =
-            |other: &Entry| !other.is_learned && other.orders.same_channel(&entry.orders);
+        let is_needed = |other: &Entry| {
+            other.source != NameSource::Copy && other.orders.same_channel(&entry.orders)
+        };
         if !self.of_key(&action.key).any(|(_, other)| is_needed(other)) {
             entry.orders.send(Order::Forget).ok();
         }
