@@ -119,10 +119,11 @@ impl Judge<'_> {
             && kinds.iter().all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
     }
 
-    /// The replacement of a root volume began when this action did: no other message of it tells so.
+    /// The replacement of a root volume began when this action did, or a moment before.
     fn is_of_root_volume(&self, action: &ActionReport) -> bool {
         const KINDS: [&str; 2] = ["RootVolume {", "NewRootVolume {"];
-        let began = |at: Moment| at <= action.started && action.started <= at + SLACK;
+        const HOOKS_BEGIN: Duration = Duration::from_secs(10);
+        let began = |at: Moment| at <= action.started && action.started <= at + HOOKS_BEGIN;
         self.evidence
             .acts
             .iter()

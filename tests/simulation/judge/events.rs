@@ -345,11 +345,13 @@ impl Judge<'_> {
         )
     }
 
-    /// The Node or one of its hooks gave settings of its drain.
+    /// The Node or one of its hooks gave settings of its drain. The call that writes the Event may be
+    /// tried again for a while.
     fn was_given_settings(&self, node: &str, at: Moment) -> bool {
+        const RETRIED: Duration = Duration::from_secs(60);
         const KEYS: [&str; 4] =
             ["drain-timeout", "force-after", "max-grace-period", "complete-delay"];
-        self.story.page(node, at + SECOND).is_some_and(|page| {
+        self.story.pages_between(node, at - RETRIED, at + SECOND).any(|(page, _)| {
             KEYS.iter().any(|key| page.settings.contains_key(*key))
                 || page.recorded.iter().any(|one| !one.settings.is_empty())
         })

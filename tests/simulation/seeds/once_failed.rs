@@ -368,4 +368,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_806_000_001_145, "a record had no fresh cause"),
     (1_806_000_002_457, "a hook was open in the end"),
     (1_806_000_002_561, "a hook timed out"),
+    (1_806_000_003_058, "an Event was not true"),
+    (1_806_000_004_187, "a hook that is ignored was completed"),
 ];
