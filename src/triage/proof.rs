@@ -101,7 +101,7 @@ pub(super) fn state(known: &Knowledge) -> Option<InstanceState> {
 }
 
 /// EC2 showed the instance stopping or stopped, too long ago: it may run again.
-fn is_old_stop(known: &Knowledge, now: Moment) -> bool {
+pub(super) fn is_old_stop(known: &Knowledge, now: Moment) -> bool {
     known.instance.as_ref().is_some_and(|answer| {
         matches!(now_state(answer), InstanceState::Stopping | InstanceState::Stopped)
             && now > answer.at.plus(STOP_HOLDS_FOR)

@@ -411,7 +411,8 @@ impl Case<'_> {
     }
 
     fn accept(&self, node: Arc<Node>, certainty: Certainty) -> Verdict {
-        let state: Option<InstanceState> = proof::state(self.known);
+        let is_old_stop = proof::is_old_stop(self.known, self.now);
+        let state: Option<InstanceState> = proof::state(self.known).filter(|_| !is_old_stop);
         let others = self.claims().map(|claims| claims.others).unwrap_or_default();
         let accept = Accept {
             node,

@@ -209,7 +209,9 @@ fn launch_rule(step: &Step) -> Option<String> {
         format!(
             "{} needs an EventBridge rule that sends `{LAUNCH_ACTION}` to Sundown's queue \
              (docs/commands.md, \"sundown enroll\", has the command). Without the rule, each new \
-             instance waits until the sweep finds it, or for {} if there is no sweep",
+             instance waits until the sweep finds it, or for {} if there is no sweep or it does not \
+             answer this hook (it answers hooks that --lifecycle-hook names, and hooks whose names \
+             start with sundown)",
             hook.hook,
             duration_text(hook.heartbeat_timeout)
         )

@@ -247,7 +247,7 @@ impl AfterSick {
 }
 
 /// Whether Sundown has yet to act on an instance that runs and whose status check fails. A service of
-/// the user's own has no board, and counts as if it had acted.
+/// the user's own has no board, and counts as if it had drained the node.
 fn is_any_sick_left(world: &World, board: Option<&Board>, after: AfterSick) -> bool {
     let is_running =
         |id: &str| world.aws.instance(id).is_some_and(|found| found.state == State::Running);

@@ -61,7 +61,7 @@ impl Drain {
         }
         let tainted_at = self.tainted_at();
         let settled = tainted_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
-        // Until pods are evicted, none comes back: a node that is only tainted takes new pods.
+        // A node that is only tainted or cordoned keeps its pods, so none of them comes back.
         let arrival = if self.limits.response.evicts() {
             source.arrival(now, &entry.pod, tainted_at, settled)
         } else {

@@ -109,7 +109,7 @@ impl AfterDrain {
             Self::Returns(back)
         } else if record::ends_instance(record) {
             Self::Ends
-        } else if kinds.contains(&Some(Kind::ScheduledChange)) {
+        } else if kinds.iter().all(|kind| *kind == Some(Kind::ScheduledChange)) {
             Self::ScheduledChange
         } else {
             Self::EndsOrBoots
