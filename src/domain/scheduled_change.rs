@@ -69,6 +69,12 @@ const ACTIONS: [(&str, ChangeAction); 9] = [
 ];
 
 impl ChangeAction {
+    /// A start on other hardware ends the change.
+    #[must_use]
+    pub const fn is_of_hardware(self) -> bool {
+        matches!(self, Self::Soon)
+    }
+
     /// What Sundown does about a change with this `eventTypeCode`.
     #[must_use]
     pub fn of_code(code: &str) -> Self {

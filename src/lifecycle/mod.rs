@@ -13,6 +13,7 @@
 
 mod aws_time;
 mod confirm;
+mod end_check;
 mod eviction_start;
 mod heartbeat;
 mod limits;
@@ -24,6 +25,7 @@ mod verification;
 
 pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
+pub use end_check::{EndAnswer, EndCheck, EndFound};
 pub use eviction_start::{eviction_start, is_replaced};
 pub use heartbeat::{
     ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,

@@ -15,8 +15,7 @@ use super::{
     status,
 };
 use crate::domain::{
-    Cause, ChangeAction, Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, Moment, Node,
-    PLANNED, Response,
+    Cause, Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, Moment, Node, PLANNED, Response,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -268,7 +267,7 @@ pub fn may_begin_change(
 /// A start on other hardware may have ended this change.
 fn is_of_hardware(change: &Interruption) -> bool {
     let Cause::ScheduledChange(notice) = &change.cause else { return false };
-    notice.action() == ChangeAction::Soon
+    notice.action().is_of_hardware()
 }
 
 /// Recognizes the effect of an accept whose answer was lost: the Node, read again, has a record of

@@ -239,7 +239,7 @@ impl Planned {
     /// announced before is no longer that of the instance. `None`: nothing changes.
     pub(super) fn close_degraded_before(mut self, launched: Moment) -> Option<Self> {
         let is_left = |change: &PlannedChange| {
-            let is_degraded = ChangeAction::of_code(&change.code) == ChangeAction::Soon;
+            let is_degraded = ChangeAction::of_code(&change.code).is_of_hardware();
             is_degraded && !change.closed && change.updated.max(change.time) < launched
         };
         let mut changes = false;

@@ -154,10 +154,17 @@ impl Knowledge {
         self.launch.as_ref()?.daemon_set_pods.as_ref()
     }
 
+    /// When AWS was first asked for the proof that is missing now. `None`: not yet. If EC2's answer
+    /// has become too old to prove anything, it is asked anew.
+    pub(super) fn proof_asked_since(&self, now: Moment) -> Option<Moment> {
+        let old = super::proof::old_stop_since(self, now);
+        self.proof_asked_at.filter(|asked| old.is_none_or(|since| *asked >= since))
+    }
+
     /// Notes which questions a [`super::Verdict::Wait`] has, before they are asked.
     pub fn note(&mut self, wait: &Wait, now: Moment) {
         if wait.proof {
-            self.proof_asked_at.get_or_insert(now);
+            self.proof_asked_at = Some(self.proof_asked_since(now).unwrap_or(now));
         }
         if wait.ask.iter().any(|question| matches!(question, Question::Hooks(_))) {
             self.hooks_asked_at.get_or_insert(now);

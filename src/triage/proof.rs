@@ -97,18 +97,26 @@ fn was_in_time(interruption: &Interruption, known: &Knowledge) -> bool {
 /// that EC2 no longer knows is terminated.
 pub(super) fn state(known: &Knowledge) -> Option<InstanceState> {
     let answer = known.instance.as_ref().filter(|answer| answer.at >= known.received)?;
-    Some(now_state(answer))
+    Some(state_in(answer))
 }
 
 /// EC2 showed the instance stopping or stopped, too long ago: it may run again.
 pub(super) fn is_old_stop(known: &Knowledge, now: Moment) -> bool {
-    known.instance.as_ref().is_some_and(|answer| {
-        matches!(now_state(answer), InstanceState::Stopping | InstanceState::Stopped)
-            && now > answer.at.plus(STOP_HOLDS_FOR)
-    })
+    old_stop_since(known, now).is_some()
 }
 
-pub(super) fn now_state(answer: &InstanceAnswer) -> InstanceState {
+/// Since when a stop that EC2 showed proves nothing any more. `None`: it showed none, or the answer
+/// still counts.
+pub(super) fn old_stop_since(known: &Knowledge, now: Moment) -> Option<Moment> {
+    let is_stop = |answer: &&InstanceAnswer| {
+        matches!(state_in(answer), InstanceState::Stopping | InstanceState::Stopped)
+    };
+    let answer = known.instance.as_ref().filter(is_stop)?;
+    Some(answer.at.plus(STOP_HOLDS_FOR)).filter(|until| now > *until)
+}
+
+/// The state that this answer of EC2 shows. An instance that EC2 does not know is terminated.
+pub(super) fn state_in(answer: &InstanceAnswer) -> InstanceState {
     answer.facts.as_ref().map_or(InstanceState::Terminated, |facts| facts.state)
 }
 
@@ -129,7 +137,7 @@ pub(super) fn questions(
     let mut ask = Vec::new();
     let since =
         known.heartbeat.map_or(known.received, |heartbeat| heartbeat.at.max(known.received));
-    let not_before = if is_old_stop(known, now) { now } else { since };
+    let not_before = old_stop_since(known, now).map_or(since, |old| old.max(since));
     let is_launch = matches!(interruption.cause, Cause::Launch(_));
     if (!known.is_found_by_sweep || is_launch)
         && known.instance.as_ref().is_none_or(|answer| answer.at < not_before)

@@ -253,8 +253,11 @@ impl Case<'_> {
 
     // The interruption is stale, and neither proved nor disproved.
     fn unproved(&self, node: Arc<Node>) -> Verdict {
-        let given_up =
-            self.known.proof_asked_at.unwrap_or(self.now).plus(self.policy.staleness.cannot_ask);
+        let given_up = self
+            .known
+            .proof_asked_since(self.now)
+            .unwrap_or(self.now)
+            .plus(self.policy.staleness.cannot_ask);
         if self.now < given_up {
             return self.wait_for_proof(given_up);
         }
@@ -283,7 +286,7 @@ impl Case<'_> {
             Some(false) => None,
             Some(true) => Some(self.policy.dispose(Reason::Stale)),
             None => {
-                let asked_at = self.known.proof_asked_at.unwrap_or(self.now);
+                let asked_at = self.known.proof_asked_since(self.now).unwrap_or(self.now);
                 let given_up = asked_at.plus(self.policy.staleness.cannot_ask);
                 Some(if self.now < given_up {
                     self.wait_for_proof(given_up)
@@ -353,7 +356,7 @@ impl Case<'_> {
         else {
             return wait(vec![self.question_of_instance(self.known.received)], None);
         };
-        let never_joins = proof::now_state(answer).is_ending() || self.leaves_warm_pool();
+        let never_joins = proof::state_in(answer).is_ending() || self.leaves_warm_pool();
         let due = if never_joins { self.known.received } else { self.joins_until() };
         if self.now < due {
             let recheck_at = answer.at.plus(RECHECK_INTERVAL);

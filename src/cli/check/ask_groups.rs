@@ -24,9 +24,28 @@ const MOST_GROUPS: usize = 50;
 #[derive(Default)]
 pub(super) struct GroupAnswers {
     pub(super) found: Vec<Finding>,
-    /// `GROUP/HOOK` of the first launch hook that Sundown answers. `None`: no group has one, as far
-    /// as AWS has answered.
-    pub(super) launch_hook: Option<String>,
+    pub(super) launch_hook: LaunchHook,
+}
+
+/// Whether a group has a launch hook that Sundown answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum LaunchHook {
+    /// The hooks of some groups are not known.
+    #[default]
+    NotKnown,
+    /// No group has one.
+    None,
+    /// `GROUP/HOOK` of the first one.
+    Found(String),
+}
+
+/// How the questions about a group ended.
+enum Asked {
+    Answered,
+    /// They failed. Those about other groups may succeed.
+    Failed,
+    /// They failed, and those about other groups would, too.
+    AllWouldFail,
 }
 
 /// The clients that ask, and the answers so far.
@@ -95,11 +114,17 @@ impl<'a> AskGroups<'a> {
         if groups.is_empty() {
             return;
         }
+        let mut are_hooks_known = self.config.ours.cluster_name.is_some();
         for group in &mut groups {
             self.add_warm_pool(group).await;
-            if !self.group(group).await {
-                return;
+            match self.group(group).await {
+                Asked::Answered => {}
+                Asked::Failed => are_hooks_known = false,
+                Asked::AllWouldFail => return,
             }
+        }
+        if are_hooks_known && self.answers.launch_hook == LaunchHook::NotKnown {
+            self.answers.launch_hook = LaunchHook::None;
         }
         let simple = self.clients.autoscaling().simple_scaling().await;
         self.answers.found.extend(hooks::scaling(&groups, &simple));
@@ -168,14 +193,17 @@ impl<'a> AskGroups<'a> {
         group.members.extend(pool.members);
     }
 
-    /// Checks one group. Returns `false` if requests about other groups would fail too.
-    async fn group(&mut self, group: &Group) -> bool {
+    /// Checks one group.
+    async fn group(&mut self, group: &Group) -> Asked {
         let name = &group.group;
         let described = match self.clients.autoscaling().hooks(name).await {
             Ok(described) => described,
             Err(error) => {
                 self.answers.found.push(Finding::of_error("hook", name.as_str(), &error));
-                return error.advice() == Advice::Gone;
+                return match error.advice() {
+                    Advice::Gone => Asked::Failed,
+                    _ => Asked::AllWouldFail,
+                };
             }
         };
         self.answers.found.extend(impaired::judge_group(group, self.config.drain.impaired));
@@ -190,8 +218,10 @@ impl<'a> AskGroups<'a> {
         let is_tagged = self.tagged.contains(name);
         let launch_hook =
             hooks::launch_hooks(&described, &self.config.ours.hooks, is_tagged).next();
-        if self.answers.launch_hook.is_none() {
-            self.answers.launch_hook = launch_hook.map(|hook| format!("{name}/{hook}"));
+        if let Some(hook) = launch_hook
+            && !matches!(self.answers.launch_hook, LaunchHook::Found(_))
+        {
+            self.answers.launch_hook = LaunchHook::Found(format!("{name}/{hook}"));
         }
         for hook in hooks::ours(&described, &self.config.ours.hooks) {
             let about = format!("{name}/{}", hook.hook);
@@ -202,6 +232,6 @@ impl<'a> AskGroups<'a> {
                 self.clients.autoscaling().probe_completion(name, &hook.hook, &token).await;
             self.answers.found.push(hooks::probe("hook.completion", &about, &answer));
         }
-        true
+        Asked::Answered
     }
 }

@@ -122,7 +122,7 @@ impl Check<'_> {
             let answers = ask.all(client.as_ref()).await;
             self.found.extend(answers.found);
             let responses = &self.config.drain.responses;
-            let launch_hook = answers.launch_hook.as_deref();
+            let launch_hook = &answers.launch_hook;
             let coverage = |known| queue::coverage(known, responses, launch_hook);
             self.found.extend(self.rules.iter().map(coverage));
         }

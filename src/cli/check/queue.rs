@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub(super) use self::senders::senders;
 use self::senders::{locked, policy, words};
-use super::finding::Finding;
+use super::{ask_groups::LaunchHook, finding::Finding};
 use crate::{
     aws::{AwsError, EntryFailure, RuleFacts},
     cli::words::count,
@@ -294,11 +294,11 @@ const WANTED: [(&[Kind], &str); 8] = [
 ];
 
 /// Whether the rules together send all events that Sundown acts on to this queue. `launch_hook`:
-/// `GROUP/HOOK` of a launch hook that Sundown answers; `None`: no group has one.
+/// whether a group has one that Sundown answers, which needs a rule of its own.
 pub(super) fn coverage(
     known: &KnownRules,
     responses: &Responses,
-    launch_hook: Option<&str>,
+    launch_hook: &LaunchHook,
 ) -> Finding {
     const POINT: &str = "rules";
     let KnownRules { queue: name, arn, rules } = known;
@@ -320,8 +320,12 @@ pub(super) fn coverage(
     }
     let wanted = WANTED.into_iter().filter(|(kinds, _)| acts_on(kinds)).map(|(_, event)| event);
     let mut missing: Vec<_> = wanted.filter(|event| !brought.contains(*event)).collect();
-    let launch_hook =
-        launch_hook.filter(|_| acts_on(&[Kind::LaunchHook]) && !brought.contains(LAUNCH_ACTION));
+    let lacks_rule = acts_on(&[Kind::LaunchHook]) && !brought.contains(LAUNCH_ACTION);
+    let (launch_hook, is_known) = match launch_hook {
+        LaunchHook::Found(hook) if lacks_rule => (Some(hook), true),
+        LaunchHook::NotKnown => (None, !lacks_rule),
+        LaunchHook::Found(_) | LaunchHook::None => (None, true),
+    };
     let mut remedies = Vec::new();
     if !missing.is_empty() {
         remedies.push("add the rule (docs/install.md, step 2), or set --on KIND=ignore");
@@ -335,8 +339,13 @@ pub(super) fn coverage(
             POINT,
             name,
             format!(
-                "every event that Sundown acts on is brought by {}",
-                count(rules.iter().filter(brings).count(), "rule")
+                "every event that Sundown acts on is brought by {}{}",
+                count(rules.iter().filter(brings).count(), "rule"),
+                if is_known {
+                    ""
+                } else {
+                    " (whether a launch hook needs a rule of its own is not known)"
+                }
             ),
         );
     }

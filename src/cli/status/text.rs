@@ -174,27 +174,27 @@ impl Page {
             (
                 Until::InstanceIsBack,
                 Tone::Faint,
-                "Cordoned until the instance is back (warm pool, stop, hibernation, new root volume)",
+                "Cordoned or tainted until the instance is back (warm pool, stop, hibernation, new root volume)",
             ),
             (
                 Until::InstanceGoesOrBoots,
                 Tone::Faint,
-                "Drained, and cordoned until the instance goes or has booted again",
+                "The drain is over; cordoned or tainted until the instance goes or has booted again",
             ),
             (
                 Until::InstanceIsHealthy,
                 Tone::Caution,
-                "Drained, and cordoned until the sick instance is healthy or replaced",
+                "The drain is over; cordoned or tainted until the sick instance is healthy or replaced",
             ),
             (
                 Until::AnnotationIsRemoved,
                 Tone::Caution,
-                "Drained, and cordoned until a person removes sundown.dev/keep-cordoned",
+                "The drain is over; cordoned or tainted until a person removes sundown.dev/keep-cordoned",
             ),
             (
                 Until::LeaderRestores,
                 Tone::Faint,
-                "Drained, and cordoned until the leader restores it, which is due",
+                "The drain is over; cordoned or tainted until the leader restores it, which is due",
             ),
         ] {
             let nodes = report.waiting.iter().filter(|node| node.until == until);

@@ -14,7 +14,7 @@ use crate::{
     domain::{Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Ready, seconds},
     drain::SilenceEvidence,
     fleet::{Facts, Input, LastKnownNode},
-    lifecycle::Skew,
+    lifecycle::{EndAnswer, EndCheck, EndFound, Skew},
     runtime::Backoff,
     triage::{self},
 };
@@ -193,24 +193,24 @@ pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
     }
 }
 
-/// Asks EC2 whether an instance ends, until it does: every 5 s for a minute, and every 30 s after
-/// that. Two answers in a row that do not list the instance show that it has ended: one alone may
-/// leave out an instance that runs. The task is aborted when the kubelet reports, and with its drain.
+/// Asks EC2 whether an instance ends, until it does. [`EndCheck`] decides. The task is aborted when
+/// the kubelet reports, and with its drain.
 pub(super) async fn instance_state(term: Term, node: NodeName, instance: InstanceId) {
-    let mut is_missing = false;
-    for pause in std::iter::repeat_n(seconds(5), 12).chain(std::iter::repeat(seconds(30))) {
-        match term.shared.lookups.instances.get_fresh(&instance).await {
-            Ok(Some(facts)) if facts.state.is_ending() => {
-                let has_ended = facts.state.is_over();
-                return term.send(Input::InstanceEnds { node, instance, has_ended });
+    let mut check = EndCheck::default();
+    loop {
+        let answer = match term.shared.lookups.instances.get_fresh(&instance).await {
+            Ok(Some(facts)) => EndAnswer::Shows(facts.state),
+            Ok(None) => EndAnswer::Missing,
+            Err(_) => EndAnswer::Failed,
+        };
+        let has_ended = match check.record_answer(answer) {
+            EndFound::AskAgain(pause) => {
+                tokio::time::sleep(pause).await;
+                continue;
             }
-            Ok(None) if is_missing => {
-                return term.send(Input::InstanceEnds { node, instance, has_ended: true });
-            }
-            Ok(facts) => is_missing = facts.is_none(),
-            Err(_) => {}
-        }
-        tokio::time::sleep(pause).await;
+            found => found == EndFound::HasEnded,
+        };
+        return term.send(Input::InstanceEnds { node, instance, has_ended });
     }
 }
 

@@ -275,10 +275,19 @@ impl ActionCalls {
 
     fn log_forbidden_for_good(&self, error: &AwsError) {
         let HookKey { group, hook, instance } = &self.action.key;
-        info!(
+        if self.is_named_by_record_only() {
+            info!(
+                instance = %instance, group = %group, hook = %hook, %error,
+                "AWS forbids the calls for a lifecycle action that only a record names, and its \
+                 global timeout has passed. Sundown counts the action as over."
+            );
+            return;
+        }
+        warn!(
             instance = %instance, group = %group, hook = %hook, %error,
-            "AWS forbids the calls for a lifecycle action, and the action's global timeout has \
-             passed. Sundown counts the action as over."
+            "AWS forbids the calls for a lifecycle action, and its global timeout has passed. Sundown \
+             counts the action as over. Allow autoscaling:CompleteLifecycleAction and \
+             autoscaling:RecordLifecycleActionHeartbeat in the role's policy."
         );
     }
 }

@@ -157,7 +157,10 @@ impl ActionTasks {
     fn lookup(&self, action: &LifecycleAction) -> Option<Entry> {
         let open = |entry: &&Entry| !entry.orders.is_closed();
         let exact = self.names.get(action).filter(open);
-        let others = self.of_key(&action.key).map(|(_, entry)| entry).filter(open);
+        // An action that is over is not the one for which the instance waits now.
+        let is_over = |entry: &&Entry| entry.shown == ShownByAws::Over;
+        let others =
+            self.of_key(&action.key).map(|(_, entry)| entry).filter(open).filter(|e| !is_over(e));
         match &action.token {
             _ if exact.is_some() => exact.cloned(),
             None => others.max_by_key(|entry| entry.event).cloned(),
@@ -280,13 +283,7 @@ impl ActionTasks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{LifecycleToken, seconds};
-
-    fn named(token: Option<&str>) -> LifecycleAction {
-        let instance = "i-0123456789abcdef0".parse().unwrap();
-        let key = HookKey { instance, group: "asg".into(), hook: "drain".into() };
-        LifecycleAction { key, token: token.map(LifecycleToken::from) }
-    }
+    use crate::{controller::hooks::tests::named, domain::seconds};
 
     /// What happens to the tasks, with the name that the event carries.
     type Then = fn(&mut ActionTasks, &LifecycleAction);
@@ -361,6 +358,8 @@ mod tests {
         tasks.over(std::slice::from_ref(&made_up));
         assert!(tasks.has_task(&made_up), "the task remembers the end");
         assert!(!tasks.is_named_in_term(&made_up.key));
+        assert!(tasks.find(&named(None), NamedBy::Message).is_none(), "it may be another action");
+        assert!(tasks.find(&made_up, NamedBy::Message).is_some());
     }
 
     #[test]

@@ -131,13 +131,7 @@ impl EndedActions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::LifecycleToken;
-
-    fn named(token: Option<&str>) -> LifecycleAction {
-        let instance = "i-0123456789abcdef0".parse().unwrap();
-        let key = HookKey { instance, group: "asg".into(), hook: "drain".into() };
-        LifecycleAction { key, token: token.map(LifecycleToken::from) }
-    }
+    use crate::controller::hooks::tests::named;
 
     #[test]
     fn a_wait_that_our_completion_did_not_end_is_that_of_another_hook() {

@@ -90,13 +90,7 @@ impl HeartbeatAnswers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HookKey, LifecycleToken};
-
-    fn action(token: Option<&str>) -> LifecycleAction {
-        let instance = "i-0123456789abcdef0".parse().unwrap();
-        let key = HookKey { instance, group: "asg".into(), hook: "drain".into() };
-        LifecycleAction { key, token: token.map(LifecycleToken::from) }
-    }
+    use crate::controller::hooks::tests::named as action;
 
     #[test]
     fn the_last_answer_counts_and_a_name_without_a_token_is_never_over() {

@@ -373,6 +373,14 @@ impl LifecycleActions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::LifecycleToken;
+
+    /// An action of one hook and one instance.
+    pub(super) fn named(token: Option<&str>) -> LifecycleAction {
+        let instance = "i-0123456789abcdef0".parse().unwrap();
+        let key = HookKey { instance, group: "asg".into(), hook: "drain".into() };
+        LifecycleAction { key, token: token.map(LifecycleToken::from) }
+    }
 
     fn size<F: Future>(_: impl Fn(ActionTask) -> F) -> usize {
         size_of::<F>()

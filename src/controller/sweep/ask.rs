@@ -65,7 +65,10 @@ impl SweepCalls {
         let failure = failure.filter(|failure| *failure != RoundFailure::Denied);
         let metrics = &term.shared.metrics;
         metrics.sweep(failure.map_or(SweepResult::Answered, rounds::label));
-        report_retained(term, &self.retained.round_answered(found.retained, &unknown));
+        report_retained(
+            term,
+            &self.retained.round_answered(term.shared.clock.now(), found.retained, &unknown),
+        );
         metrics.set_retained_instances(self.retained.count());
         Ok(Shown { waiting: found.waiting.into_values().collect(), unknown, failure })
     }

@@ -61,11 +61,11 @@ impl Drain {
         }
         let tainted_at = self.tainted_at();
         let settled = tainted_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
-        // A node that is only tainted or cordoned keeps its pods, so none of them comes back.
-        let arrival = if self.limits.response.evicts() {
-            source.arrival(now, &entry.pod, tainted_at, settled)
-        } else {
+        // While nothing may be evicted (a taint or a cordon alone, a pause, a wait), no pod comes back.
+        let arrival = if self.rules(now).is_inactive {
             Arrival::BeforeCordon
+        } else {
+            source.arrival(now, &entry.pod, tainted_at, settled)
         };
         entry.new = arrival != Arrival::BeforeCordon;
         match self.comebacks.arrived(&entry.pod, arrival) {

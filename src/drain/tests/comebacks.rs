@@ -1,7 +1,7 @@
 //! Pods that come back on the node that they are evicted from.
 
 use super::{world::World, *};
-use crate::domain::Response;
+use crate::domain::{EvictionStart, Response};
 
 fn kruise() -> Owner {
     Owner {
@@ -229,6 +229,21 @@ fn pods_that_came_while_the_node_was_only_tainted_are_all_drained() {
     w.run_until(at(300));
     assert_eq!((w.sent.len(), left_alone(&w)), (10, vec![]));
     assert!(w.log().iter().all(|(at, _)| *at >= 200), "a tainted node keeps its pods");
+}
+
+#[test]
+fn pods_that_came_while_evictions_wait_are_all_drained() {
+    let waiting = Limits { eviction_start: EvictionStart::At(at(200)), ..limits(3600) };
+    let mut w = World::new();
+    w.add_pod(Pod { node: Some("n1".into()), ..pod("web") });
+    w.drain("n1", waiting);
+    for i in 0..10_u64 {
+        let created = Some(at(100 + i));
+        w.set_pod_at(at(100 + i), Pod { created, ..sticky(&format!("p{i}")) });
+    }
+    w.feed_at(at(200), "n1", Input::Limits(limits(3600)));
+    w.run_until(at(300));
+    assert_eq!((w.sent.len(), left_alone(&w)), (11, vec![]));
 }
 
 #[test]

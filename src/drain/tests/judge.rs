@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::domain::{NodeName, Response};
+use crate::domain::{EvictionStart, NodeName, Response};
 
 /// Records the inputs of the drains and the dispatcher, and checks their orders against these.
 #[derive(Debug, Default)]
@@ -126,13 +126,17 @@ impl Judge {
 
     /// From the fourth new pod of an owner on, all its new pods are left alone. This does not apply
     /// in the first 5 s after the cordon, when the scheduler may still bind pods for which it had
-    /// chosen the node, nor while the node only has a taint or a cordon and keeps its pods.
+    /// chosen the node, nor while nothing may be evicted.
     fn arrived(&mut self, now: Moment, pod: &Pod) {
         let (Some(node), Some(created)) = (&pod.node, pod.created) else { return };
         let stays = pod.mirror || pod.tolerates_us || is_finished(pod) || is_of_daemon_set(pod);
         let limits = self.limits[node];
         let evicts_since = self.cordoned[node].max(limits.tainted_at);
-        let is_new = !stays && limits.response == Response::Drain && created > evicts_since;
+        let evicts = limits.response == Response::Drain
+            && limits.verification.may_evict()
+            && limits.eviction_start == EvictionStart::Now
+            && !self.paused.contains(node);
+        let is_new = !stays && evicts && created > evicts_since;
         let Some(owner) = pod.owner.as_deref().filter(|_| is_new) else { return };
         let new = self.newcomers.entry((node.clone(), owner.clone())).or_default();
         new.push(pod.uid.clone());

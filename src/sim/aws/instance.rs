@@ -153,7 +153,7 @@ pub struct InstanceChange {
 pub struct InstanceBoot {
     /// EC2 instance ID.
     pub id: String,
-    /// How it starts.
+    /// What it starts from.
     pub boot: Boot,
     /// When EC2 has started it.
     pub at: Moment,

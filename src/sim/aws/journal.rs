@@ -136,6 +136,8 @@ pub struct ActionReport {
     pub token: String,
     /// Launch or termination.
     pub transition: Transition,
+    /// A terminate hook that waits before the root volume of the instance is replaced.
+    pub replaces_root_volume: bool,
     /// When it began.
     pub started: Moment,
     /// The hook's heartbeat timeout when it began.

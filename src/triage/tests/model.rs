@@ -371,6 +371,8 @@ impl Model<'_> {
         let given_up = self
             .known
             .proof_asked_at
+            // A stop that is too old is asked about anew.
+            .filter(|asked| !self.stopped_long_ago(self.now) || self.stopped_long_ago(*asked))
             .is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
         match self.holds() {
             Some(true) => Expected::Accept(Certainty::Proved),

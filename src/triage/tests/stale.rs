@@ -81,7 +81,7 @@ fn an_instance_that_stopped_proves_nothing_half_a_minute_later_because_it_may_ru
         if proves {
             assert_eq!(accepted(at(31)).1, Certainty::Proved, "{state:?}");
         } else {
-            assert_eq!(asks(at(31)), [ask_instance(now().plus(seconds(31)))], "{state:?}");
+            assert_eq!(asks(at(31)), [ask_instance(now().plus(seconds(30)))], "{state:?}");
         }
     }
 }

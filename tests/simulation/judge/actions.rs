@@ -109,25 +109,12 @@ impl Judge<'_> {
         if self.is_event_lost(action) {
             kinds.insert(match action.transition {
                 Transition::Launching => Kind::LaunchHook.name(),
-                Transition::Terminating if self.is_of_root_volume(action) => {
-                    Kind::RootVolume.name()
-                }
+                Transition::Terminating if action.replaces_root_volume => Kind::RootVolume.name(),
                 Transition::Terminating => Kind::TerminateHook.name(),
             });
         }
         !kinds.is_empty()
             && kinds.iter().all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
-    }
-
-    /// The replacement of a root volume began when this action did, or a moment before.
-    fn is_of_root_volume(&self, action: &ActionReport) -> bool {
-        const KINDS: [&str; 2] = ["RootVolume {", "NewRootVolume {"];
-        const HOOKS_BEGIN: Duration = Duration::from_secs(10);
-        let began = |at: Moment| at <= action.started && action.started <= at + HOOKS_BEGIN;
-        self.evidence
-            .acts
-            .iter()
-            .any(|(at, act)| began(*at) && KINDS.iter().any(|kind| act.starts_with(kind)))
     }
 
     /// It timed out: something must have kept every leader from beating.

@@ -504,12 +504,16 @@ impl Judge<'_> {
         })
     }
 
-    /// The machine of the Node is gone, and a pod that was asked to go is still there: its object stays
-    /// until the Node goes.
+    /// The machine of the Node is gone, and a pod that counts has been there for a while: its object
+    /// stays until the Node goes.
     fn is_left_on_dead_machine(&self, node: &str, at: Moment) -> bool {
         let mut of_it = self.story.pods.values().filter(|life| life.pod.node == node);
         self.story.machine_gone(node, at)
-            && of_it.any(|life| life.bound <= at && life.gone.is_none_or(|gone| gone > at))
+            && of_it.any(|life| {
+                life.bound + BLOCKED <= at
+                    && life.gone.is_none_or(|gone| gone > at)
+                    && super::story::counts(&life.pod)
+            })
     }
 
     /// A pod went just before the Event, or the watch of pods has not reported since: it went silent,

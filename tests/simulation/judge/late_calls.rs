@@ -49,13 +49,8 @@ impl Judge<'_> {
             let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
             // What a person wrote into the record with another token is an action of its own, and
             // one call finds out that it is not open.
-            let never_began = |recorded: &RecordedInterruption| {
-                recorded.token.as_ref().is_some_and(|token| {
-                    evidence.actions.iter().all(|action| action.token != *token)
-                })
-            };
             let is_of_this_hook = |recorded: &&Rc<RecordedInterruption>| {
-                (recorded.is_made_up || never_began(recorded))
+                self.story.names_no_action(recorded)
                     && recorded
                         .hook
                         .as_ref()

@@ -63,7 +63,7 @@ impl Judge<'_> {
                 || by_person
                 || of_another
                 || self.is_called_off(write, new, &record)
-                || self.names_no_action(&record)
+                || self.names_only_unbegun_actions(&record)
                 || super::sick::is_well_again(self.evidence, write.at, new, &record)
                 || self.is_back(write, new, &record)
             {
@@ -77,7 +77,7 @@ impl Judge<'_> {
     }
 
     /// The record names lifecycle actions, and none of them ever began.
-    fn names_no_action(&self, record: &Value) -> bool {
+    fn names_only_unbegun_actions(&self, record: &Value) -> bool {
         let tokens: Vec<&str> = record["interruptions"]
             .as_array()
             .into_iter()

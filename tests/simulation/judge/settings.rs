@@ -12,8 +12,9 @@ const KNOWN: Duration = Duration::from_secs(3);
 impl Judge<'_> {
     /// The values of a setting that may apply to the drain of an instance: what its Node says, else
     /// its hooks, else the flag. There are several because a change of an annotation is not known at
-    /// once, and because a hook shortens nothing before AWS has confirmed the action. `allowed`
-    /// returns `None` for a text that gives no value, or one that the flags do not allow.
+    /// once, and because a longest grace period of a hook does not count before AWS has confirmed
+    /// its action. `allowed` returns `None` for a text that gives no value, or one that the flags do
+    /// not allow.
     fn applying<T: Clone>(
         &self,
         instance: &str,
@@ -24,7 +25,12 @@ impl Judge<'_> {
     ) -> Vec<T> {
         let recorded = self.story.told_last(instance, at);
         let of_hooks = recorded.iter().filter_map(|one| allowed(one.settings.get(key)?));
-        let otherwise: Vec<T> = of_hooks.chain([flag]).collect();
+        let before = self.story.told_last(instance, at - KNOWN);
+        let was_given = before
+            .iter()
+            .any(|one| one.settings.get(key).is_some_and(|text| allowed(text).is_some()));
+        let flag = (!was_given || key == "max-grace-period").then_some(flag);
+        let otherwise: Vec<T> = of_hooks.chain(flag).collect();
         let Some(node) = self.evidence.nodes.get(instance) else { return otherwise };
         let mut all = Vec::new();
         for (page, _) in self.story.pages_between(node, at - KNOWN, at) {

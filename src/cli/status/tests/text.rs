@@ -189,7 +189,7 @@ fn the_head_reports_a_missing_leader_a_pause_and_an_empty_cluster() {
     );
 }
 
-/// So many nodes that wait for each of these, named `n0`, `n1` and so on.
+/// Nodes that wait, named `n0`, `n1` and so on: as many for each thing as `all` says.
 fn waiting(all: &[(Until, usize)]) -> Vec<WaitingNode> {
     let of_one = |(until, count): &(Until, usize)| {
         let until = *until;
@@ -213,12 +213,12 @@ fn nodes_that_stay_cordoned_have_a_line_for_each_thing_that_they_wait_for() {
     let lines: Vec<_> = page.lines().filter(|line| line.contains("ordoned")).collect();
     let expected = [
         "The drain of 1 node is over; it stays cordoned until its instance goes.",
-        "Cordoned until the instance is back (warm pool, stop, hibernation, new root volume): n0, \
+        "Cordoned or tainted until the instance is back (warm pool, stop, hibernation, new root volume): n0, \
          n1, n2, n3, n4 and 2 more.",
-        "Drained, and cordoned until the instance goes or has booted again: n0.",
-        "Drained, and cordoned until the sick instance is healthy or replaced: n0, n1.",
-        "Drained, and cordoned until a person removes sundown.dev/keep-cordoned: n0.",
-        "Drained, and cordoned until the leader restores it, which is due: n0.",
+        "The drain is over; cordoned or tainted until the instance goes or has booted again: n0.",
+        "The drain is over; cordoned or tainted until the sick instance is healthy or replaced: n0, n1.",
+        "The drain is over; cordoned or tainted until a person removes sundown.dev/keep-cordoned: n0.",
+        "The drain is over; cordoned or tainted until the leader restores it, which is due: n0.",
     ];
     assert_eq!(lines, expected, "{page}");
 }

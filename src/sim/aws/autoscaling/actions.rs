@@ -138,6 +138,7 @@ impl State {
         hook: &HookSpec,
         instance: &str,
         ends_in: EndsIn,
+        detail: &[(&str, &str)],
     ) -> String {
         let token = self.uuid();
         let report = ActionReport {
@@ -146,6 +147,8 @@ impl State {
             instance: instance.to_owned(),
             token: token.clone(),
             transition: hook.transition,
+            replaces_root_volume: hook.transition == Transition::Terminating
+                && detail.contains(&("Action", "ReplaceRootVolume")),
             started: now,
             heartbeat_timeout: hook.heartbeat_timeout,
             global_end: now.plus(hook.global_timeout()),

@@ -60,8 +60,9 @@ impl State {
         }
         group.set(instance, point.wait_state());
         for hook in hooks {
-            let token = self.begin_action(now, &name, &hook, instance, EndsIn::NextState);
-            self.send_action(now, &name, &hook, instance, &token, point.event_fields());
+            let (ends_in, detail) = (EndsIn::NextState, point.event_fields());
+            let token = self.begin_action(now, &name, &hook, instance, ends_in, detail);
+            self.send_action(now, &name, &hook, instance, &token, detail);
         }
     }
 
@@ -113,7 +114,7 @@ impl State {
         if matches!(ends_in, EndsIn::WarmPool | EndsIn::OutOfPool) {
             self.groups.get_mut(group)?.has_warm_pool = true;
         }
-        let token = self.begin_action(now, group, &hook, instance, ends_in);
+        let token = self.begin_action(now, group, &hook, instance, ends_in, detail);
         self.send_action(now, group, &hook, instance, &token, detail);
         Some(token)
     }

@@ -69,7 +69,7 @@ impl HookPoint {
         }
     }
 
-    /// What the events say besides what they say of each launch and each termination.
+    /// Fields that the events of this point have in addition to those of every launch or termination.
     pub(super) const fn event_fields(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Launch | Self::LaunchFromStandby | Self::Terminate => &[],

@@ -172,8 +172,8 @@ impl State {
     pub(in crate::sim::aws) fn send_out_of_pool(&mut self, now: Moment, instance: &str) {
         let group = self.group_of(instance).map(|group| group.spec.name.clone());
         if let Some(group) = group {
-            let ends = [("Origin", "WarmPool"), ("Destination", "AutoScalingGroup")];
-            self.send_about_member(now, EventKind::LaunchSuccessful, &group, instance, &ends);
+            let ends = HookPoint::LaunchFromPool.event_fields();
+            self.send_about_member(now, EventKind::LaunchSuccessful, &group, instance, ends);
         }
     }
 
@@ -181,9 +181,9 @@ impl State {
     pub(in crate::sim::aws) fn return_to_pool(&mut self, now: Moment, instance: &str) {
         let Some(group) = self.group_of(instance) else { return };
         let (name, hooks) = (group.spec.name.clone(), group.hooks_for(Transition::Terminating));
-        let ends = [("Origin", "AutoScalingGroup"), ("Destination", "WarmPool")];
+        let ends = HookPoint::ReturnToPool.event_fields();
         for hook in hooks {
-            self.other_action(now, &name, &hook.name, instance, &ends);
+            self.other_action(now, &name, &hook.name, instance, ends);
         }
     }
 }
