@@ -187,7 +187,7 @@ impl ActionTask {
         self.report_facts();
         if self.schedule.end().is_some() && !self.reported.is_over {
             self.reported.is_over = true;
-            self.actions.tasks().over(self.calls.names());
+            self.actions.tasks().note_over(self.calls.names());
         }
         if self.schedule.end().is_some() && self.answer_waiting() && self.try_close() {
             return true;
@@ -531,7 +531,7 @@ impl ActionTask {
         if proof == Proof::Open
             && let Some(name) = self.calls.named_by_token()
         {
-            self.actions.tasks().proved(name, now);
+            self.actions.tasks().note_open(name, now);
         }
         if was_unproved && proof == Proof::Open {
             // The accepted heartbeat proves the action. A completion that was forbidden is tried

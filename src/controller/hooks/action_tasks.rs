@@ -64,9 +64,9 @@ enum ShownByAws {
 }
 
 impl ActionTasks {
-    /// The task of the action with this name. Sends it the name and who named it so. `None`: no task
+    /// Adds this name to the task of the action, and returns the channel of the task. `None`: no task
     /// runs for this action.
-    pub(super) fn find(
+    pub(super) fn add_name(
         &mut self,
         action: &LifecycleAction,
         named_by: NamedBy,
@@ -97,12 +97,12 @@ impl ActionTasks {
         Some(found.orders)
     }
 
-    /// Gives the task of the action with this name, if there is one, the name that a copy of its
-    /// event carries.
-    pub(super) fn learn(&mut self, action: &LifecycleAction, named_by: NamedBy) {
+    /// A copy of the action's event has come: adds its name to the task, if one runs. This name alone
+    /// does not keep the task running.
+    pub(super) fn add_name_of_copy(&mut self, action: &LifecycleAction, named_by: NamedBy) {
         let was_learned =
             self.names.get(action).is_none_or(|entry| entry.source == NameSource::Copy);
-        if self.find(action, named_by).is_some() && was_learned {
+        if self.add_name(action, named_by).is_some() && was_learned {
             self.disown(action);
         }
     }
@@ -116,14 +116,14 @@ impl ActionTasks {
 
     /// Whether an action of this hook and instance has a task, was named in this term, and is not
     /// over: AWS keeps one action of them open at a time, so an instance that waits waits for it.
-    pub(super) fn is_named_in_term(&self, key: &HookKey) -> bool {
+    pub(super) fn has_open_action_of(&self, key: &HookKey) -> bool {
         self.of_key(key)
             .filter(|(_, entry)| entry.is_named_in_term && entry.shown != ShownByAws::Over)
             .any(|(_, entry)| !entry.orders.is_closed())
     }
 
     /// The action with these names is over. If the instance waits, it does so for another one.
-    pub(super) fn over(&mut self, names: &[LifecycleAction]) {
+    pub(super) fn note_over(&mut self, names: &[LifecycleAction]) {
         for name in names {
             if let Some(entry) = self.names.get_mut(name) {
                 entry.shown = ShownByAws::Over;
@@ -171,17 +171,19 @@ impl ActionTasks {
     }
 
     /// AWS accepted a heartbeat that carried the token of this action.
-    pub(super) fn proved(&mut self, action: &LifecycleAction, now: Moment) {
+    pub(super) fn note_open(&mut self, action: &LifecycleAction, now: Moment) {
         if let Some(entry) = self.names.get_mut(action) {
             entry.shown = ShownByAws::Open(now);
         }
     }
 
-    /// Whether the action with these names, whose event is of that time, is over: since then AWS has
-    /// shown another action of its hook and instance open, and it keeps one open at a time. `false`
-    /// if a name has no token, because it may be that of the other action, and if no record names the
-    /// other action: then its message may have been taken for that of this one, and only the
-    /// completion of this one completes it.
+    /// Whether AWS has shown another action of the same hook and instance open since the event of this
+    /// one: then this one is over, because AWS keeps one open at a time. `names`: of this action.
+    /// `false` also if
+    ///
+    /// - one of the names has no token: it may be a name of the other action;
+    /// - no record names the other action: its message may have been taken for that of this one. Then
+    ///   only the completion of this one completes it.
     pub(super) fn is_replaced(&self, names: &[LifecycleAction], event: Moment) -> bool {
         let Some(first) = names.first() else { return false };
         names.iter().all(|name| name.token.is_some())
@@ -221,7 +223,7 @@ impl ActionTasks {
 
     /// Removes the entries of ended tasks of this hook and instance. Call it once for each task
     /// that ends.
-    pub(super) fn ended(&mut self, key: &HookKey) {
+    pub(super) fn remove_ended(&mut self, key: &HookKey) {
         self.running = self.running.saturating_sub(1);
         let over: Vec<_> = self
             .of_key(key)
@@ -312,27 +314,31 @@ mod tests {
     fn a_name_that_only_a_copy_of_the_event_brought_keeps_no_task_running() {
         let (found, event) = (named(None), named(Some("token")));
         for (name, then, ends) in [
-            ("learned", (|tasks, event| tasks.learn(event, NamedBy::Message)) as Then, true),
+            (
+                "learned",
+                (|tasks, event| tasks.add_name_of_copy(event, NamedBy::Message)) as Then,
+                true,
+            ),
             (
                 "learned twice",
                 |tasks, event| {
-                    tasks.learn(event, NamedBy::Message);
-                    tasks.learn(event, NamedBy::Message);
+                    tasks.add_name_of_copy(event, NamedBy::Message);
+                    tasks.add_name_of_copy(event, NamedBy::Message);
                 },
                 true,
             ),
             (
                 "learned and then kept alive",
                 |tasks, event| {
-                    tasks.learn(event, NamedBy::Message);
-                    assert!(tasks.find(event, NamedBy::Message).is_some());
+                    tasks.add_name_of_copy(event, NamedBy::Message);
+                    assert!(tasks.add_name(event, NamedBy::Message).is_some());
                 },
                 false,
             ),
             (
                 "kept alive and then disowned",
                 |tasks, event| {
-                    assert!(tasks.find(event, NamedBy::Message).is_some());
+                    assert!(tasks.add_name(event, NamedBy::Message).is_some());
                     tasks.disown(event);
                 },
                 true,
@@ -342,7 +348,7 @@ mod tests {
             let mut tasks = ActionTasks::default();
             tasks.begin(&found, Moment::UNIX_EPOCH, NamedBy::Record, sender);
             then(&mut tasks, &event);
-            assert!(tasks.has_task(&event) && tasks.is_named_in_term(&found.key), "{name}");
+            assert!(tasks.has_task(&event) && tasks.has_open_action_of(&found.key), "{name}");
             tasks.forget(&found);
             let ended = matches!(orders(&mut received)[..], [Order::Forget]);
             assert_eq!(ended, ends, "{name}");
@@ -354,12 +360,15 @@ mod tests {
         let (made_up, mut tasks) = (named(Some("made-up")), ActionTasks::default());
         let (sender, _received) = mpsc::unbounded_channel();
         tasks.begin(&made_up, Moment::UNIX_EPOCH, NamedBy::Record, sender);
-        assert!(tasks.is_named_in_term(&made_up.key));
-        tasks.over(std::slice::from_ref(&made_up));
+        assert!(tasks.has_open_action_of(&made_up.key));
+        tasks.note_over(std::slice::from_ref(&made_up));
         assert!(tasks.has_task(&made_up), "the task remembers the end");
-        assert!(!tasks.is_named_in_term(&made_up.key));
-        assert!(tasks.find(&named(None), NamedBy::Message).is_none(), "it may be another action");
-        assert!(tasks.find(&made_up, NamedBy::Message).is_some());
+        assert!(!tasks.has_open_action_of(&made_up.key));
+        assert!(
+            tasks.add_name(&named(None), NamedBy::Message).is_none(),
+            "it may be another action"
+        );
+        assert!(tasks.add_name(&made_up, NamedBy::Message).is_some());
     }
 
     #[test]
@@ -373,7 +382,7 @@ mod tests {
         tasks.begin(&new, at(50), NamedBy::Record, sender);
         let is_over = |tasks: &ActionTasks| tasks.is_replaced(std::slice::from_ref(&old), at(0));
         assert!(!is_over(&tasks), "AWS has not shown it");
-        tasks.proved(&new, at(60));
+        tasks.note_open(&new, at(60));
         assert!(is_over(&tasks));
         assert!(!tasks.is_replaced(std::slice::from_ref(&old), at(61)), "its event is later");
         assert!(!tasks.is_replaced(&[named(None)], at(0)), "it may be the other one");
@@ -384,11 +393,11 @@ mod tests {
         let mut of_message = ActionTasks::default();
         let (sender, _of_message) = mpsc::unbounded_channel();
         of_message.begin(&new, at(50), NamedBy::Message, sender);
-        of_message.proved(&new, at(60));
+        of_message.note_open(&new, at(60));
         assert!(!is_over(&of_message), "its message may have been taken for that of the old one");
         tasks.resume();
         assert!(!is_over(&tasks), "an earlier term has seen that");
-        tasks.proved(&new, at(70));
+        tasks.note_open(&new, at(70));
         drop(received);
         assert!(!is_over(&tasks), "its task has ended");
     }
@@ -399,17 +408,17 @@ mod tests {
         let (sender, _received) = mpsc::unbounded_channel();
         let mut tasks = ActionTasks::default();
         tasks.begin(&event, Moment::UNIX_EPOCH, NamedBy::Record, sender);
-        assert!(tasks.is_named_in_term(&event.key));
+        assert!(tasks.has_open_action_of(&event.key));
         tasks.resume();
         assert!(
-            !tasks.is_named_in_term(&event.key),
+            !tasks.has_open_action_of(&event.key),
             "the sweep may find it: its event may be lost"
         );
-        assert!(tasks.find(&found, NamedBy::Message).is_some());
-        assert!(tasks.is_named_in_term(&event.key));
+        assert!(tasks.add_name(&found, NamedBy::Message).is_some());
+        assert!(tasks.has_open_action_of(&event.key));
         tasks.forget(&found);
-        assert!(!tasks.is_named_in_term(&event.key), "the sweep had no answer, and asks again");
-        assert!(tasks.find(&event, NamedBy::Message).is_some());
-        assert!(tasks.is_named_in_term(&event.key));
+        assert!(!tasks.has_open_action_of(&event.key), "the sweep had no answer, and asks again");
+        assert!(tasks.add_name(&event, NamedBy::Message).is_some());
+        assert!(tasks.has_open_action_of(&event.key));
     }
 }

@@ -43,7 +43,8 @@ pub(super) enum EndSeen {
 const CLOCKS_DIFFER: std::time::Duration = seconds(5);
 
 /// How long after the end of our action a wait may count as the same one: the rounds of the sweep
-/// are ten minutes apart at most. After that a heartbeat too many does no harm.
+/// are ten minutes apart at most. After that, the sweep may send a heartbeat for a completed action,
+/// which AWS refuses.
 const SAME_WAIT: std::time::Duration = seconds(900);
 
 impl EndedActions {
@@ -61,10 +62,10 @@ impl EndedActions {
         self.known.get(action) == Some(&EndSeen::Completed)
     }
 
-    /// Whether a wait of this instance is one that the completion of an action of this hook did not
-    /// end: the instance waits in a hook of another party, too. `absent_at`: when the last
-    /// round of the sweep began that did not show the wait; `None`: every round has shown it.
-    pub(super) fn covers_wait(
+    /// Whether the instance waits in another party's hook: Sundown completed its own action within
+    /// the last 15 minutes, and no round of the sweep has shown since that the instance does not
+    /// wait. `absent_at`: when the last such round began; `None`: every round showed the wait.
+    pub(super) fn is_wait_of_other_hook(
         &self,
         key: &HookKey,
         absent_at: Option<Moment>,
@@ -77,10 +78,10 @@ impl EndedActions {
         })
     }
 
-    /// Whether the action with this name, whose event is of that time, is one that was known without
-    /// its token: AWS keeps one action of a hook and an instance open at a time, so this one was open
-    /// then, or it was over before.
-    pub(super) fn covers_event(&self, action: &LifecycleAction, event: Moment) -> bool {
+    /// Whether this event is about an action that ended before its token was known. AWS keeps one
+    /// action of a hook and an instance open at a time. So an event that is not later than the first
+    /// sight of that action is about it, or about an earlier one.
+    pub(super) fn is_event_of_ended(&self, action: &LifecycleAction, event: Moment) -> bool {
         let seen = self.last.get(&action.key).and_then(|last| last.event);
         action.token.is_some() && seen.is_some_and(|seen| event <= seen.plus(CLOCKS_DIFFER))
     }
@@ -153,7 +154,8 @@ mod tests {
             ] {
                 let mut ended = EndedActions::default();
                 ended.insert(&named(token), at(40), at(100), seen);
-                let covers = |key: &HookKey| ended.covers_wait(key, absent_at.map(at), at(now));
+                let covers =
+                    |key: &HookKey| ended.is_wait_of_other_hook(key, absent_at.map(at), at(now));
                 assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {now}");
                 assert!(!covers(&other));
             }
@@ -168,7 +170,7 @@ mod tests {
             ended.insert(&named(Some("token")), at(40), at(100), EndSeen::Completed);
             let seen = EndSeen::WasOpen { last_accepted: at(last_accepted) };
             ended.insert(&named(Some("other")), at(30), at(110), seen);
-            let covers = ended.covers_wait(&named(None).key, Some(at(90)), at(120));
+            let covers = ended.is_wait_of_other_hook(&named(None).key, Some(at(90)), at(120));
             assert_eq!(covers, is_covered, "{last_accepted}");
         }
     }
@@ -184,12 +186,15 @@ mod tests {
         ] {
             let mut ended = EndedActions::default();
             ended.insert(&found, at(40), at(100), seen);
-            assert_eq!(ended.covers_event(&event, at(20)), is_over, "{seen:?}");
+            assert_eq!(ended.is_event_of_ended(&event, at(20)), is_over, "{seen:?}");
         }
         let mut ended = EndedActions::default();
         ended.insert(&found, at(40), at(100), EndSeen::Completed);
         ended.insert(&found, at(150), at(200), EndSeen::NeverOpen);
-        assert!(ended.covers_wait(&found.key, None, at(210)), "the completion still counts");
+        assert!(
+            ended.is_wait_of_other_hook(&found.key, None, at(210)),
+            "the completion still counts"
+        );
     }
 
     #[test]
@@ -201,10 +206,10 @@ mod tests {
         for (name, time, is_over) in
             [(&event, 20, true), (&event, 45, true), (&event, 46, false), (&found, 20, false)]
         {
-            assert_eq!(ended.covers_event(name, at(time)), is_over, "{time}");
+            assert_eq!(ended.is_event_of_ended(name, at(time)), is_over, "{time}");
         }
         ended.insert(&event, at(20), at(101), EndSeen::Completed);
-        assert!(!ended.covers_event(&named(Some("other")), at(20)), "tokens distinguish them");
+        assert!(!ended.is_event_of_ended(&named(Some("other")), at(20)), "tokens distinguish them");
         assert!(ended.is_completed(&event) && !ended.is_completed(&found));
     }
 }

@@ -206,7 +206,7 @@ impl LifecycleActions {
     /// was known only from a record, its calls carry the token from now on.
     pub(super) fn learn_token(&self, action: &LifecycleAction) {
         if !self.is_over(action) {
-            self.tasks().learn(action, NamedBy::Message);
+            self.tasks().add_name_of_copy(action, NamedBy::Message);
         }
     }
 
@@ -221,7 +221,8 @@ impl LifecycleActions {
     pub(super) fn knows(&self, key: &HookKey, candidate: &Candidate) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.shared.clock.now();
-        self.tasks().is_named_in_term(key) || ended().covers_wait(key, candidate.absent_at, now)
+        self.tasks().has_open_action_of(key)
+            || ended().is_wait_of_other_hook(key, candidate.absent_at, now)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
@@ -240,7 +241,7 @@ impl LifecycleActions {
     /// known.
     fn is_over_by(&self, action: &LifecycleAction, event: Moment) -> bool {
         let ended = self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.contains(action) || ended.covers_event(action, event)
+        ended.contains(action) || ended.is_event_of_ended(action, event)
     }
 
     /// Whether an action of exactly this name has a task and is not known to be over.
@@ -265,7 +266,7 @@ impl LifecycleActions {
         if !tasks.takes_orders() {
             return;
         }
-        if let Some(task) = tasks.find(action, named_by) {
+        if let Some(task) = tasks.add_name(action, named_by) {
             order.map(|order| task.send(order).ok());
             return;
         }
@@ -295,7 +296,7 @@ impl LifecycleActions {
         drop(self.shared.spawner.spawn(async move {
             let ended = end.run_until_cancelled(life).await.is_some();
             let mut tasks = all.tasks();
-            tasks.ended(&key);
+            tasks.remove_ended(&key);
             if ended {
                 all.shared.metrics.set_open_actions(tasks.running());
             }

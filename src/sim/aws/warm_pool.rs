@@ -4,14 +4,15 @@ use super::{EmbeddedAws, PoolState};
 
 /// Warm pools with all lifecycle states.
 impl EmbeddedAws {
-    /// Gives the group a warm pool, which is empty. A group whose instances go into a warm pool in
-    /// another way has one without this. Its instances keep running.
+    /// Gives the group an empty warm pool, whose instances keep running. The shortcuts below create
+    /// the pool themselves.
     pub fn put_warm_pool(&self, group: &str) {
-        self.put_warm_pool_in(group, PoolState::Running);
+        self.put_warm_pool_with_state(group, PoolState::Running);
     }
 
-    /// The same; what becomes of the instances that go into the pool from now on is `pool_state`.
-    pub fn put_warm_pool_in(&self, group: &str, pool_state: PoolState) {
+    /// Gives the group an empty warm pool. `pool_state`: what becomes of the instances that go into
+    /// it from now on.
+    pub fn put_warm_pool_with_state(&self, group: &str, pool_state: PoolState) {
         self.shared.with(|state, _| {
             if let Some(group) = state.groups.get_mut(group) {
                 (group.has_warm_pool, group.pool_state) = (true, pool_state);
@@ -44,8 +45,9 @@ impl EmbeddedAws {
     }
 }
 
-/// Shortcuts past the lifecycle states, for instances that run in their pool. Seeds of the
-/// simulation rely on their times.
+/// Shortcuts past the lifecycle states, for instances that run in their pool. The
+/// eleventh stream of the simulation's seeds uses them: the full methods take other times, and would
+/// change those worlds.
 impl EmbeddedAws {
     /// An instance leaves its warm pool and is in service. No event is sent.
     pub fn leave_warm_pool(&self, instance: &str) {

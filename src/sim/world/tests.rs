@@ -39,7 +39,7 @@ impl World {
 
     /// The instance goes into a warm pool, and out of it again a while later.
     async fn through_pool(&self, instance: &str, pool_state: PoolState) {
-        self.aws.put_warm_pool_in("g", pool_state);
+        self.aws.put_warm_pool_with_state("g", pool_state);
         self.aws.scale_in_to_warm_pool(instance);
         pass(120).await;
         assert_ne!(self.node_now(instance).map(|(ready, _)| ready), Some(true), "it is off");
@@ -79,7 +79,7 @@ async fn a_node_that_was_deleted_while_its_instance_was_in_a_pool_registers_agai
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_launched_into_a_pool_becomes_a_node_when_it_is_launched_from_there() {
     let (world, _spawner, _) = with_group(true);
-    world.aws.put_warm_pool_in("g", PoolState::Stopped);
+    world.aws.put_warm_pool_with_state("g", PoolState::Stopped);
     let instance = world.aws.launch_into_warm_pool("g").unwrap();
     pass(120).await;
     assert_eq!(world.node_now(&instance), None, "it was stopped before it could register");

@@ -6,14 +6,14 @@ use sundown::domain::Moment;
 
 use super::{Judge, sent::duration};
 
-/// For so long after a change of an annotation, the value before it may still apply.
+/// After an annotation changes, the value before it may still apply for this long.
 const KNOWN: Duration = Duration::from_secs(3);
 
 impl Judge<'_> {
-    /// The values of a setting that may apply to the drain of an instance: what its Node says, else
-    /// its hooks, else the flag. There are several because a change of an annotation is not known at
-    /// once, and because a longest grace period of a hook does not count before AWS has confirmed
-    /// its action. `allowed` returns `None` for a text that gives no value, or one that the flags do
+    /// The values of a setting that may apply to the drain of an instance: the annotation of its
+    /// Node, otherwise the metadata of its hooks, otherwise the flag. There are several because a
+    /// change of an annotation is not known at once, and because a longest grace period of a hook
+    /// does not count before AWS has confirmed its action. `allowed` returns `None` for a text that gives no value, or one that the flags do
     /// not allow.
     fn applying<T: Clone>(
         &self,
@@ -50,7 +50,7 @@ impl Judge<'_> {
         self.applying(instance, "complete-delay", at, flag, allowed)
     }
 
-    /// The longest of them.
+    /// The longest that a completion may wait after the end of a drain.
     pub(super) fn longest_delay(&self, instance: &str, at: Moment) -> Duration {
         self.complete_delays(instance, at).into_iter().max().unwrap_or_default()
     }
@@ -63,7 +63,7 @@ impl Judge<'_> {
         self.applying(instance, "max-grace-period", at, u64::MAX, allowed)
     }
 
-    /// From which share of the time of its drain on a pod may be deleted. Infinite: never.
+    /// The shares of the time of a drain after which a pod may be deleted. Infinite: never.
     pub(super) fn force_shares(&self, by: &str, instance: &str, at: Moment) -> Vec<f64> {
         let share = |text: &str| match text {
             "never" => Some(f64::INFINITY),

@@ -83,7 +83,7 @@ fn add_group(stage: &Stage, group: &Group) {
     }
     let instances = stage.world.add_group(spec, &hooks);
     if let Some(state) = group.pool {
-        stage.world.aws.put_warm_pool_in(&group.name, state);
+        stage.world.aws.put_warm_pool_with_state(&group.name, state);
     }
     for instance in instances {
         let node = stage.world.node_of(&instance).unwrap();

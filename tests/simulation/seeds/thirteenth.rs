@@ -79,7 +79,7 @@ fn settings(d: &mut Dice, plan: &mut Plan) {
     }
 }
 
-/// A change that no message tells of.
+/// A scheduled change that only EC2 shows: no message announces it.
 fn scheduled_in_ec2(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.4) {
         let starts = d.one(&[200, 500, 1000]);
@@ -98,7 +98,7 @@ fn scheduled_in_ec2(d: &mut Dice, plan: &mut Plan) {
 fn sick(d: &mut Dice, plan: &mut Plan) {
     let response = d.one(&["drain", "drain", "drain", "cordon", "prefer"]);
     if response != "drain" {
-        // Only after a drain may an instance be handed to Auto Scaling.
+        // Only after a drain may an instance be reported to Auto Scaling as unhealthy.
         plan.flags.retain(|flag| !flag.starts_with("--then=impaired"));
     }
     for flag in plan.flags.iter_mut().filter(|flag| *flag == "--on=impaired=drain") {
@@ -106,8 +106,8 @@ fn sick(d: &mut Dice, plan: &mut Plan) {
     }
 }
 
-/// No group with a launch hook launches again what was abandoned. Else, while a node never becomes
-/// ready, such a group launches and abandons one instance after the other, and the life does not end.
+/// Whether no group with a launch hook replaces an abandoned instance. Otherwise, while a node never
+/// becomes ready, such a group launches and abandons instances without end.
 fn launches_end(plan: &Plan) -> bool {
     plan.groups.iter().all(|group| !group.launch_hook || !group.replaces)
 }

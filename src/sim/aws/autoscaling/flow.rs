@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LifecycleState as Stand, actions::EndsIn, hook_point::HookPoint};
+use super::{LifecycleState, actions::EndsIn, hook_point::HookPoint};
 use crate::{
     domain::Moment,
     sim::aws::{
@@ -22,11 +22,11 @@ impl State {
         let Some(group) = self.group_of_mut(instance) else { return };
         let (name, delay) = (group.spec.name.clone(), group.spec.deregistration_delay);
         match group.state_of(instance) {
-            Some(Stand::TerminatingRetained) => {
-                self.proceed_to_end(now, instance, Stand::TerminatingProceed);
+            Some(LifecycleState::TerminatingRetained) => {
+                self.proceed_to_end(now, instance, LifecycleState::TerminatingProceed);
             }
             Some(state) if state.is_retained() => {
-                self.proceed_to_end(now, instance, Stand::WarmedTerminatingProceed);
+                self.proceed_to_end(now, instance, LifecycleState::WarmedTerminatingProceed);
             }
             Some(state) if state.counts() || state.is_standby() => {
                 group.come_to(instance, HookPoint::Terminate);
@@ -43,7 +43,9 @@ impl State {
     }
 
     pub(in crate::sim::aws) fn begin_terminate_hooks(&mut self, now: Moment, instance: &str) {
-        if self.group_of(instance).and_then(|g| g.state_of(instance)) == Some(Stand::Terminating) {
+        if self.group_of(instance).and_then(|g| g.state_of(instance))
+            == Some(LifecycleState::Terminating)
+        {
             self.begin_hooks(now, instance);
         }
     }
@@ -74,20 +76,20 @@ impl State {
     }
 
     /// That time is over.
-    pub(in crate::sim::aws) fn step(&mut self, now: Moment, instance: &str, from: Stand) {
+    pub(in crate::sim::aws) fn step(&mut self, now: Moment, instance: &str, from: LifecycleState) {
         if self.group_of(instance).and_then(|group| group.state_of(instance)) != Some(from) {
             return;
         }
         match from {
-            Stand::Pending
-            | Stand::ReplacingRootVolume
-            | Stand::WarmedPending
-            | Stand::WarmedTerminating => self.begin_hooks(now, instance),
-            Stand::PendingProceed => self.put_in_service(now, instance),
-            Stand::EnteringStandby => self.finish_standby(instance),
-            Stand::ReplacingRootVolumeProceed => self.boot_from_new_root(now, instance),
-            Stand::RootVolumeReplaced => self.pass_health_check(now, instance),
-            Stand::WarmedPendingProceed => self.arrive_in_pool(now, instance),
+            LifecycleState::Pending
+            | LifecycleState::ReplacingRootVolume
+            | LifecycleState::WarmedPending
+            | LifecycleState::WarmedTerminating => self.begin_hooks(now, instance),
+            LifecycleState::PendingProceed => self.put_in_service(now, instance),
+            LifecycleState::EnteringStandby => self.finish_standby(instance),
+            LifecycleState::ReplacingRootVolumeProceed => self.boot_from_new_root(now, instance),
+            LifecycleState::RootVolumeReplaced => self.pass_health_check(now, instance),
+            LifecycleState::WarmedPendingProceed => self.arrive_in_pool(now, instance),
             _ => {}
         }
     }
@@ -133,33 +135,37 @@ impl State {
                 if abandoned =>
             {
                 // The launch has failed: no terminate hook runs for it.
-                self.proceed_to_end(now, instance, Stand::TerminatingProceed);
+                self.proceed_to_end(now, instance, LifecycleState::TerminatingProceed);
                 self.see_to_size(now, &name);
             }
             HookPoint::Launch => self.put_in_service(now, instance),
             HookPoint::LaunchFromStandby | HookPoint::LaunchFromPool | HookPoint::NewRootVolume => {
-                group.set(instance, Stand::PendingProceed);
+                group.set(instance, LifecycleState::PendingProceed);
                 self.step_after(now, instance, STEP);
             }
-            HookPoint::Terminate if retained => group.set(instance, Stand::TerminatingRetained),
-            HookPoint::Terminate => self.proceed_to_end(now, instance, Stand::TerminatingProceed),
+            HookPoint::Terminate if retained => {
+                group.set(instance, LifecycleState::TerminatingRetained);
+            }
+            HookPoint::Terminate => {
+                self.proceed_to_end(now, instance, LifecycleState::TerminatingProceed);
+            }
             // As with a termination, ABANDON only stops the remaining hooks.
             HookPoint::ReplaceRootVolume => {
-                group.set(instance, Stand::ReplacingRootVolumeProceed);
+                group.set(instance, LifecycleState::ReplacingRootVolumeProceed);
                 let boot = group.spec.template.boot;
                 self.step_after(now, instance, boot);
             }
             HookPoint::ReturnToPool if retained => {
-                group.set(instance, Stand::WarmedPendingRetained);
+                group.set(instance, LifecycleState::WarmedPendingRetained);
             }
             HookPoint::TerminateInPool if retained => {
-                group.set(instance, Stand::WarmedTerminatingRetained);
+                group.set(instance, LifecycleState::WarmedTerminatingRetained);
             }
             HookPoint::LaunchIntoPool | HookPoint::ReturnToPool if !abandoned => {
                 self.proceed_into_pool(now, instance);
             }
             HookPoint::LaunchIntoPool | HookPoint::ReturnToPool | HookPoint::TerminateInPool => {
-                self.proceed_to_end(now, instance, Stand::WarmedTerminatingProceed);
+                self.proceed_to_end(now, instance, LifecycleState::WarmedTerminatingProceed);
             }
         }
     }
@@ -169,7 +175,7 @@ impl State {
         let Some(group) = self.group_of_mut(instance) else { return };
         let Some(point) = group.point_of(instance) else { return };
         let name = group.spec.name.clone();
-        group.set(instance, Stand::InService);
+        group.set(instance, LifecycleState::InService);
         if point != HookPoint::NewRootVolume {
             let fields = point.event_fields();
             self.send_about_member(now, EventKind::LaunchSuccessful, &name, instance, fields);
@@ -177,7 +183,7 @@ impl State {
     }
 
     /// Terminates an instance without hooks; `state`: its lifecycle state until it is gone.
-    pub(super) fn proceed_to_end(&mut self, now: Moment, instance: &str, state: Stand) {
+    pub(super) fn proceed_to_end(&mut self, now: Moment, instance: &str, state: LifecycleState) {
         if let Some(group) = self.group_of_mut(instance) {
             group.set(instance, state);
         }
@@ -201,18 +207,21 @@ impl State {
         let name = group.spec.name.clone();
         let (notice_after, stand) = (group.spec.notice_after, group.state_of(instance));
         match (to, stand) {
-            (InstanceState::Running, Some(Stand::Pending | Stand::WarmedPending)) => {
+            (
+                InstanceState::Running,
+                Some(LifecycleState::Pending | LifecycleState::WarmedPending),
+            ) => {
                 self.report_boot_out_of_pool(now, instance);
                 self.begin_hooks(now, instance);
             }
-            (InstanceState::Stopped, Some(Stand::WarmedPendingProceed)) => {
+            (InstanceState::Stopped, Some(LifecycleState::WarmedPendingProceed)) => {
                 self.arrive_in_pool(now, instance);
             }
-            (InstanceState::Terminated, Some(Stand::TerminatingProceed)) => {
+            (InstanceState::Terminated, Some(LifecycleState::TerminatingProceed)) => {
                 group.remove(instance);
                 self.send_about_member(now, EventKind::TerminateSuccessful, &name, instance, &[]);
             }
-            (InstanceState::Terminated, Some(Stand::WarmedTerminatingProceed)) => {
+            (InstanceState::Terminated, Some(LifecycleState::WarmedTerminatingProceed)) => {
                 group.remove(instance);
                 let out_of_pool = HookPoint::TerminateInPool.event_fields();
                 let kind = EventKind::TerminateSuccessful;

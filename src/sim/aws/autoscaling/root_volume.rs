@@ -1,9 +1,7 @@
 //! An instance refresh that replaces root volumes (Auto Scaling user guide, "Replace root volumes
 //! during instance refresh").
 
-use super::{
-    LifecycleState as Stand, Transition, flow::STEP, groups::HEALTH_CHECK, hook_point::HookPoint,
-};
+use super::{LifecycleState, Transition, flow::STEP, groups::HEALTH_CHECK, hook_point::HookPoint};
 use crate::{
     domain::Moment,
     sim::aws::{
@@ -31,7 +29,7 @@ impl State {
             return;
         }
         if let Some(group) = self.group_of_mut(instance) {
-            group.set(instance, Stand::RootVolumeReplaced);
+            group.set(instance, LifecycleState::RootVolumeReplaced);
         }
         self.report_boot(now, instance, Boot::NewRoot);
         self.step_after(now, instance, HEALTH_CHECK);
@@ -41,7 +39,7 @@ impl State {
     pub(super) fn pass_health_check(&mut self, now: Moment, instance: &str) {
         let Some(group) = self.group_of_mut(instance) else { return };
         if group.hooks_for(Transition::Launching).is_empty() {
-            group.set(instance, Stand::InService);
+            group.set(instance, LifecycleState::InService);
             return;
         }
         group.come_to(instance, HookPoint::NewRootVolume);
@@ -51,8 +49,10 @@ impl State {
     /// The replacement of the root volume has failed: the instance is terminated and replaced.
     pub(in crate::sim::aws) fn fail_root(&mut self, now: Moment, instance: &str) {
         let state = self.group_of(instance).and_then(|group| group.state_of(instance));
-        let is_replaced =
-            matches!(state, Some(Stand::ReplacingRootVolumeProceed | Stand::RootVolumeReplaced));
+        let is_replaced = matches!(
+            state,
+            Some(LifecycleState::ReplacingRootVolumeProceed | LifecycleState::RootVolumeReplaced)
+        );
         if is_replaced {
             self.terminate_member(now, instance);
         }

@@ -1,7 +1,7 @@
 //! Standby: instances that a person takes out of service and puts back (Auto Scaling user guide,
 //! "Temporarily remove instances from your Auto Scaling group").
 
-use super::{LifecycleState as Stand, flow::STEP, hook_point::HookPoint};
+use super::{LifecycleState, flow::STEP, hook_point::HookPoint};
 use crate::{
     domain::Moment,
     sim::aws::{
@@ -14,7 +14,7 @@ impl State {
     /// An instance is in service and waits in no hook.
     pub(super) fn is_in_service(&self, instance: &str) -> bool {
         self.group_of(instance).is_some_and(|group| {
-            group.state_of(instance) == Some(Stand::InService)
+            group.state_of(instance) == Some(LifecycleState::InService)
                 && self.waits_aside(&group.spec.name, instance).is_none()
         })
     }
@@ -33,7 +33,7 @@ impl State {
         if lower_desired {
             group.spec.desired = group.spec.desired.saturating_sub(1);
         }
-        group.set(instance, Stand::EnteringStandby);
+        group.set(instance, LifecycleState::EnteringStandby);
         let (name, time) = (group.spec.name.clone(), STEP.max(group.spec.deregistration_delay));
         self.step_after(now, instance, time);
         self.see_to_size(now, &name);
@@ -43,7 +43,7 @@ impl State {
     /// It is deregistered from load balancers.
     pub(super) fn finish_standby(&mut self, instance: &str) {
         if let Some(group) = self.group_of_mut(instance) {
-            group.set(instance, Stand::Standby);
+            group.set(instance, LifecycleState::Standby);
         }
     }
 
@@ -52,7 +52,7 @@ impl State {
     pub(in crate::sim::aws) fn exit_standby(&mut self, now: Moment, instance: &str) -> bool {
         let runs = self.instances.get(instance).is_some_and(|i| i.state == InstanceState::Running);
         let Some(group) = self.group_of_mut(instance) else { return false };
-        if group.state_of(instance) != Some(Stand::Standby) {
+        if group.state_of(instance) != Some(LifecycleState::Standby) {
             return false;
         }
         group.spec.desired += 1;

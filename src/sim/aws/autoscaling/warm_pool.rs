@@ -1,6 +1,6 @@
 //! Warm pools: instances that are launched into them, wait there and are launched from there.
 
-use super::{LifecycleState as Stand, Transition, flow::STEP, hook_point::HookPoint};
+use super::{LifecycleState, Transition, flow::STEP, hook_point::HookPoint};
 use crate::{
     domain::Moment,
     sim::aws::{
@@ -34,11 +34,11 @@ impl PoolState {
         }
     }
 
-    const fn lifecycle_state(self) -> Stand {
+    const fn lifecycle_state(self) -> LifecycleState {
         match self {
-            Self::Stopped => Stand::WarmedStopped,
-            Self::Running => Stand::WarmedRunning,
-            Self::Hibernated => Stand::WarmedHibernated,
+            Self::Stopped => LifecycleState::WarmedStopped,
+            Self::Running => LifecycleState::WarmedRunning,
+            Self::Hibernated => LifecycleState::WarmedHibernated,
         }
     }
 }
@@ -71,7 +71,7 @@ impl State {
     /// Its hooks have ended.
     pub(super) fn proceed_into_pool(&mut self, now: Moment, instance: &str) {
         let Some(group) = self.group_of_mut(instance) else { return };
-        group.set(instance, Stand::WarmedPendingProceed);
+        group.set(instance, LifecycleState::WarmedPendingProceed);
         if group.pool_state == PoolState::Running {
             self.step_after(now, instance, STEP);
             return;
@@ -98,7 +98,7 @@ impl State {
     /// Launches an instance of the warm pool into its group.
     pub(in crate::sim::aws) fn scale_out_from_pool(&mut self, now: Moment, instance: &str) {
         let Some(group) = self.group_of_mut(instance) else { return };
-        if !group.state_of(instance).is_some_and(Stand::is_warm) {
+        if !group.state_of(instance).is_some_and(LifecycleState::is_warm) {
             return;
         }
         group.spec.desired += 1;
@@ -127,7 +127,7 @@ impl State {
     /// Terminates an instance of the warm pool through the hooks of its group.
     pub(in crate::sim::aws) fn terminate_in_pool(&mut self, now: Moment, instance: &str) {
         let Some(group) = self.group_of_mut(instance) else { return };
-        if group.state_of(instance).is_some_and(Stand::is_warm) {
+        if group.state_of(instance).is_some_and(LifecycleState::is_warm) {
             group.come_to(instance, HookPoint::TerminateInPool);
             self.step_after(now, instance, STEP);
         }
@@ -140,7 +140,7 @@ impl State {
         self.service_changes.push(ServiceChange { at: now, instance: instance.to_owned(), change });
     }
 
-    fn enter_pool(&mut self, now: Moment, instance: &str, state: Stand) {
+    fn enter_pool(&mut self, now: Moment, instance: &str, state: LifecycleState) {
         if let Some(group) = self.group_of_mut(instance) {
             group.set(instance, state);
         }
@@ -150,21 +150,21 @@ impl State {
     /// The instance of this action is in the warm pool, and keeps running there.
     pub(super) fn run_in_pool(&mut self, now: Moment, index: usize) {
         if let Some(instance) = self.actions.instance_of(index) {
-            self.enter_pool(now, &instance, Stand::WarmedRunning);
+            self.enter_pool(now, &instance, LifecycleState::WarmedRunning);
         }
     }
 
     /// The instance of this action is terminated out of the warm pool.
     pub(super) fn end_in_pool(&mut self, now: Moment, index: usize) {
         if let Some(instance) = self.actions.instance_of(index) {
-            self.proceed_to_end(now, &instance, Stand::TerminatingProceed);
+            self.proceed_to_end(now, &instance, LifecycleState::TerminatingProceed);
         }
     }
 
     /// An instance leaves the warm pool and is in service.
     pub(in crate::sim::aws) fn leave_pool(&mut self, now: Moment, instance: &str) {
         if let Some(group) = self.group_of_mut(instance) {
-            group.set(instance, Stand::InService);
+            group.set(instance, LifecycleState::InService);
         }
         self.record_service(now, instance, ServiceEvent::OutOfWarmPool);
     }

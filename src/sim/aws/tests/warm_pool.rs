@@ -11,7 +11,7 @@ impl World {
         for hook in [HookSpec::launching("l"), HookSpec::terminating("h")] {
             self.aws.put_hook("g", hook);
         }
-        self.aws.put_warm_pool_in("g", pool_state);
+        self.aws.put_warm_pool_with_state("g", pool_state);
         let i = self.aws.launch_into_warm_pool("g").unwrap();
         let states = self.states_for(25, &i).await;
         assert_eq!(states, ["Warmed:Pending", "Warmed:Pending:Wait"]);
@@ -89,7 +89,7 @@ async fn an_instance_that_runs_in_its_pool_is_launched_from_there_without_a_boot
 async fn a_scale_in_moves_an_instance_into_the_pool_through_its_terminate_hook() {
     let w = World::new();
     let i = w.group(HookSpec::terminating("h"));
-    w.aws.put_warm_pool_in("g", PoolState::Stopped);
+    w.aws.put_warm_pool_with_state("g", PoolState::Stopped);
     w.aws.scale_in_to_warm_pool(&i);
     assert_eq!(w.states_for(10, &i).await, ["Warmed:Pending", "Warmed:Pending:Wait"]);
     assert_eq!(w.ends(TERMINATE), ["AutoScalingGroup", "WarmPool"]);
