@@ -48,7 +48,7 @@ pub use launch::{
 };
 pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
-pub use proof::disproved;
+pub use proof::holds;
 pub use retained::{Retained, RetainedBy};
 pub use round_robin::RoundRobin;
 pub use rounds::{LONGEST_PAUSE, RoundFailure, Rounds};

@@ -49,36 +49,36 @@ fn trusted_for(
 }
 
 /// For an interruption that was accepted as [`super::Certainty::Unproved`]: `Some(true)` if it is
-/// disproved (its drain ends, and the Node is restored), `Some(false)` if it holds (pods may be
-/// forced from now on), `None` while `known` does not show either.
+/// true (pods may be forced from now on), `Some(false)` if it is not (its drain ends, and the Node
+/// is restored), `None` while `known` does not show either.
 #[must_use]
-pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
+pub fn holds(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
     // Its questions are asked after the accept, so each answer is new.
     let answered = known.instance.as_ref().map_or(known.received, |answer| answer.at);
-    disproof(interruption, known, answered)
-        .or_else(|| was_in_time(interruption, known).then_some(false))
+    holds_at(interruption, known, answered)
+        .or_else(|| was_in_time(interruption, known).then_some(true))
 }
 
-/// `Some(false)`, the proof: EC2 reports that the instance stops or has ended, or AWS accepted a
-/// heartbeat. `Some(true)`, the disproof of a hook: AWS answered "No active Lifecycle Action", and
+/// `Some(true)`, the proof: EC2 reports that the instance stops or has ended, or AWS accepted a
+/// heartbeat. `Some(false)`, the disproof of a hook: AWS answered "No active Lifecycle Action", and
 /// EC2, asked no earlier, reports that the instance runs. For other kinds it is enough that the
 /// instance runs. For what the sweep found, only the heartbeat counts: an instance that ends may
 /// wait in the hook of another party.
-pub(super) fn disproof(
+pub(super) fn holds_at(
     interruption: &Interruption,
     known: &Knowledge,
     now: Moment,
 ) -> Option<bool> {
     if needs_heartbeat(interruption, known) {
-        return known.heartbeat.map(|heartbeat| !heartbeat.accepted);
+        return known.heartbeat.map(|heartbeat| heartbeat.accepted);
     }
     let ends = state(known).filter(|_| !is_old_stop(known, now)).map(InstanceState::is_ending);
     let hook = matches!(interruption.cause, Cause::Terminate(_));
     let open = known.heartbeat.filter(|_| hook).map(|heartbeat| heartbeat.accepted);
     match (ends, open) {
-        (Some(true), _) | (_, Some(true)) => Some(false),
-        (Some(false), _) if !hook => Some(true),
-        (Some(false), Some(false)) if asked_since_heartbeat(known) => Some(true),
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (Some(false), _) if !hook => Some(false),
+        (Some(false), Some(false)) if asked_since_heartbeat(known) => Some(false),
         _ => None,
     }
 }

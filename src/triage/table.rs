@@ -244,9 +244,9 @@ impl Case<'_> {
         if !proof::is_stale(self.interruption, self.known, &self.policy.staleness, self.now) {
             return self.accept(node, Certainty::Timely);
         }
-        match proof::disproof(self.interruption, self.known, self.now) {
-            Some(true) => self.policy.dispose(Reason::Stale),
-            Some(false) => self.accept(node, Certainty::Proved),
+        match proof::holds_at(self.interruption, self.known, self.now) {
+            Some(true) => self.accept(node, Certainty::Proved),
+            Some(false) => self.policy.dispose(Reason::Stale),
             None => self.unproved(node),
         }
     }
@@ -282,9 +282,9 @@ impl Case<'_> {
         if !self.known.is_found_by_sweep {
             return None;
         }
-        match proof::disproof(self.interruption, self.known, self.now) {
-            Some(false) => None,
-            Some(true) => Some(self.policy.dispose(Reason::Stale)),
+        match proof::holds_at(self.interruption, self.known, self.now) {
+            Some(true) => None,
+            Some(false) => Some(self.policy.dispose(Reason::Stale)),
             None => {
                 let asked_at = self.known.proof_asked_since(self.now).unwrap_or(self.now);
                 let given_up = asked_at.plus(self.policy.staleness.cannot_ask);

@@ -75,12 +75,8 @@ pub(super) async fn verify(
                 facts.hook.as_ref().map(|action| ask_hook(term, &action.key, ASK_AGAIN).boxed()),
             ),
         }
-        if let Some(disproved) = triage::disproved(&interruption, &known) {
-            term.send(Input::Proof {
-                node: name,
-                event: facts.event_id.clone(),
-                holds: !disproved,
-            });
+        if let Some(holds) = triage::holds(&interruption, &known) {
+            term.send(Input::Proof { node: name, event: facts.event_id.clone(), holds });
             return;
         }
     }

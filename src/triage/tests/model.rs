@@ -247,9 +247,8 @@ impl Model<'_> {
         }
     }
 
-    /// The expected answer of [`super::disproved`]. A hook that was read within its timeout holds,
-    /// too.
-    pub(super) fn disproved(&self) -> Option<bool> {
+    /// The expected answer of [`super::holds`]. A hook that was read within its timeout holds, too.
+    pub(super) fn holds_after_accept(&self) -> Option<bool> {
         let read_in_time = match (&self.i.cause, &self.known.hook) {
             (Cause::Terminate(_), Some(HookAnswer::Described(hook))) => {
                 let age = self.known.received.duration_since(self.known.happened).as_secs();
@@ -258,7 +257,7 @@ impl Model<'_> {
             _ => false,
         };
         let answered = self.known.instance.as_ref().map_or(self.now, |answer| answer.at);
-        self.holds_at(answered).map(|holds| !holds).or_else(|| read_in_time.then_some(false))
+        self.holds_at(answered).or_else(|| read_in_time.then_some(true))
     }
 
     fn dropped(&self, reason: Reason) -> Expected {

@@ -273,6 +273,6 @@ proptest! {
         let verdict = triage(&i, &known, &flags.policy, now);
         prop_assert_eq!(Expected::of(&verdict), model.expected(node), "{:?}", verdict);
         prop_assert_eq!(heartbeats(&i, &known, &flags.policy), model.heartbeats(node));
-        prop_assert_eq!(disproved(&i, &known), model.disproved());
+        prop_assert_eq!(holds(&i, &known), model.holds_after_accept());
     }
 }

@@ -102,7 +102,7 @@ fn an_instance_that_ends_or_has_ended_proves_any_interruption() {
                 panic!("{i:?} {state:?}")
             };
             assert_eq!((a.certainty, a.state), (Certainty::Proved, Some(state)));
-            assert_eq!(disproved(&i, &known), Some(false));
+            assert_eq!(holds(&i, &known), Some(true));
         }
     }
 }
@@ -126,7 +126,7 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
         let known = Knowledge { instance: reports(InstanceState::Running), ..aged(3600) };
         if i.hook().is_some() {
             assert_eq!(asks(verdict(&i, &known, &policy())), [ask_heartbeat(), ask_hook()]);
-            assert_eq!(disproved(&i, &known), None);
+            assert_eq!(holds(&i, &known), None);
         } else {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
             assert_eq!(
@@ -134,7 +134,7 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
                 Verdict::Delete(Reason::Stale),
                 "deleted from a shared queue, too: {i:?}"
             );
-            assert_eq!(disproved(&i, &known), Some(true));
+            assert_eq!(holds(&i, &known), Some(false));
         }
     }
 }
@@ -199,7 +199,7 @@ fn after_ten_seconds_without_an_answer_it_is_accepted_without_force_and_aws_is_a
             panic!("{i:?}")
         };
         assert!(a.certainty.is_polite() && a.state.is_none(), "{i:?}");
-        assert_eq!(disproved(&i, &known), None);
+        assert_eq!(holds(&i, &known), None);
     }
 }
 
@@ -222,30 +222,27 @@ fn a_disproof_during_the_drain_counts() {
     let proof_asked_at = Some(now().minus(seconds(60)));
     let spot_runs =
         Knowledge { proof_asked_at, instance: reports(InstanceState::Running), ..aged(3600) };
-    assert_eq!(disproved(&spot(), &spot_runs), Some(true));
+    assert_eq!(holds(&spot(), &spot_runs), Some(false));
     let hook_closed = Knowledge { heartbeat: heartbeat(false), ..spot_runs };
-    assert_eq!(disproved(&terminate(), &hook_closed), Some(true));
+    assert_eq!(holds(&terminate(), &hook_closed), Some(false));
 }
 
 #[test]
 fn a_hook_that_is_described_only_during_the_drain_holds_if_it_was_read_within_its_timeout() {
     let polite = Knowledge { proof_asked_at: Some(now()), ..aged(600) };
-    assert_eq!(disproved(&terminate(), &polite), None);
+    assert_eq!(holds(&terminate(), &polite), None);
     assert_eq!(
-        disproved(&terminate(), &Knowledge { hook: described(3600), ..polite.clone() }),
-        Some(false)
+        holds(&terminate(), &Knowledge { hook: described(3600), ..polite.clone() }),
+        Some(true)
     );
-    assert_eq!(
-        disproved(&terminate(), &Knowledge { hook: described(300), ..polite.clone() }),
-        None
-    );
+    assert_eq!(holds(&terminate(), &Knowledge { hook: described(300), ..polite.clone() }), None);
     let closed = Knowledge {
         hook: described(3600),
         heartbeat: heartbeat(false),
         instance: reports(InstanceState::Running),
         ..polite
     };
-    assert_eq!(disproved(&terminate(), &closed), Some(true), "a disproof counts more");
+    assert_eq!(holds(&terminate(), &closed), Some(false), "a disproof counts more");
 }
 
 #[test]
