@@ -182,6 +182,7 @@ impl Decision {
                 return end;
             }
             let now = self.term.shared.clock.now();
+            self.known.note_age(&self.interruption, &self.term.shared.policy.staleness, now);
             let until = match triage(&self.interruption, &self.known, &self.term.shared.policy, now)
             {
                 Verdict::Delete(reason) => return self.dispose(reason, MessageEnd::Deleted),

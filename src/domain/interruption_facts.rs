@@ -18,6 +18,9 @@ pub const BLOCK_NOTICE: Duration = seconds(40 * 60);
 /// How long before the end of a Capacity Block EC2 begins to terminate its instances (EC2 user
 /// guide, "Capacity Blocks for ML").
 pub const BLOCK_TERMINATION: Duration = seconds(30 * 60);
+/// A machine that ends this soon leaves no time to ask pods to go: the margin takes half of so
+/// short a time, and the first eviction of a burst waits for up to 2 s.
+const LEAST_TIME: Duration = seconds(4);
 
 /// The facts of one accepted interruption, as its Node's record keeps them. Deadlines are derived
 /// from them.
@@ -93,6 +96,13 @@ impl InterruptionFacts {
     #[must_use]
     pub fn forces_at(&self, end: Moment, margin: Duration) -> Moment {
         force_time(self.began(), end, margin)
+    }
+
+    /// The drain had time until this end of the machine when the interruption was accepted. If not,
+    /// the end sets no deadline: it would end the drain before a pod was asked to go.
+    #[must_use]
+    pub fn leaves_time(&self, end: Moment) -> bool {
+        end > self.accepted.plus(LEAST_TIME)
     }
 
     /// When the machine ends, from this interruption's own facts: for spot, 120 s after the notice;

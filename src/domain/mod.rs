@@ -4,6 +4,7 @@
 //! This module does no I/O and makes no decisions. Its types hold only valid values: input from
 //! outside is parsed into them once, where it enters.
 
+mod annotations;
 mod answer;
 mod budget;
 mod causes;
@@ -33,6 +34,7 @@ mod settings;
 mod skew;
 mod weekly_window;
 
+pub use annotations::Annotations;
 pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;

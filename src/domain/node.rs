@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{IGNORE, InstanceId, KEEP_CORDONED, Moment, PAUSE, RECORD, RELEASE, TAINT};
+use super::{
+    Annotations, IGNORE, InstanceId, KEEP_CORDONED, Moment, PAUSE, RECORD, RELEASE, TAINT,
+};
 
 super::hook::name!(
     /// The name of a Node.
@@ -35,7 +37,7 @@ pub struct Node {
     /// because half a kilobyte per node would be more than all other fields.
     pub labels: Arc<BTreeMap<String, String>>,
     /// The annotations whose keys start with `sundown.dev/`.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Annotations,
     /// The `Ready` condition.
     pub ready: Ready,
     /// When the `Ready` condition last changed its status.
@@ -135,7 +137,7 @@ impl Node {
     /// The text of the [`RECORD`] annotation; `None` without one.
     #[must_use]
     pub fn record(&self) -> Option<&str> {
-        self.annotations.get(RECORD).map(String::as_str)
+        self.annotations.get(RECORD)
     }
 
     /// Whether the Node has a taint with the key [`TAINT`].
@@ -160,7 +162,7 @@ impl Node {
             unschedulable: false,
             taints: Vec::new(),
             labels: Arc::default(),
-            annotations: BTreeMap::new(),
+            annotations: Annotations::default(),
             ready: Ready::True,
             ready_since: None,
             maintenance: None,

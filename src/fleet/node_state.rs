@@ -154,6 +154,13 @@ impl NodeState {
         }
     }
 
+    /// The completion of this drain is under way and covers this lifecycle action. Until it is over,
+    /// the task of the action sends heartbeats, unless AWS has shown that the hook is another party's.
+    pub(super) fn is_completing(&self, action: &LifecycleAction) -> bool {
+        self.end_reason != EndReason::NothingHolds
+            && self.completion().is_some_and(|completion| completion.covers(action))
+    }
+
     /// A state change that was not stale, or that AWS has confirmed, reports the instance as stopped
     /// or terminated.
     pub(super) fn instance_has_ended(&self) -> bool {
@@ -311,9 +318,12 @@ impl Fleet {
         let has_own_timeout =
             state.interruptions.iter().any(|facts| facts.settings.drain_timeout.is_some())
                 || state.node_settings.0.drain_timeout.is_some();
-        // The end of this drain has closed some of them. Without a token, nothing else shows that.
+        // The end of this drain closes some of them, or has closed them. Without a token, nothing
+        // else shows that, and nothing would end their heartbeats if the hook is another party's.
         let mut actions = self.lookup.open_actions(&state.record, &instance);
-        actions.retain(|action| !state.closed_actions.contains(action));
+        actions.retain(|action| {
+            !state.closed_actions.contains(action) && !state.is_completing(action)
+        });
         let (interruptions, instance_has_ended, is_resumed_at_due) = (
             state.interruptions.clone(),
             state.instance_has_ended(),

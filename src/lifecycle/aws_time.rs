@@ -48,7 +48,10 @@ impl Skew {
             ends: facts.ends.map(|end| self.to_ours(end)),
             ..facts
         };
-        recorded.into_iter().map(convert).collect()
+        let mut all: Vec<_> = recorded.into_iter().map(convert).collect();
+        // Each drain keeps them. There is mostly one, and a vector begins with room for four.
+        all.shrink_to_fit();
+        all
     }
 }
 

@@ -271,8 +271,8 @@ impl Deadline {
 }
 
 impl InterruptionDeadline {
-    /// `None` if the deadline had passed when the drain was resumed, or if the interruption never
-    /// sets one.
+    /// `None` if the deadline had passed when the drain was resumed, if it left no time at the
+    /// accept, or if the interruption never sets one.
     fn of(
         interruption: &InterruptionFacts,
         hooks: &BTreeMap<LifecycleAction, HookFacts>,
@@ -292,6 +292,7 @@ impl InterruptionDeadline {
             };
             let deadline = interruption
                 .machine_ends_at()
+                .filter(|end| interruption.leaves_time(*end))
                 .map(|end| Deadline::at(end, interruption.began(), margin))
                 .filter(|d| d.force_at > resumed_at)?;
             (deadline, interruption.accepted)

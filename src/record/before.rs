@@ -44,7 +44,7 @@ pub(super) fn before_us(node: &Node, record: &Record) -> Before {
 /// cordoned the Node. That counts only while the Node has Sundown's taint.
 pub(super) fn before_damaged(node: &Node) -> Before {
     let seen = seen_before(node);
-    let text = node.annotations.get(RECORD).map(String::as_str).unwrap_or_default();
+    let text = node.annotations.get(RECORD).unwrap_or_default();
     let was_unschedulable = serde_json::from_str::<Value>(text)
         .ok()
         .and_then(|v| v.pointer("/before/unschedulable")?.as_bool());

@@ -183,7 +183,7 @@ pub fn reregister(
         .get(EXCLUDE_FROM_LOAD_BALANCERS)
         .is_some_and(|v| !compat::is_our_label(v, Some(&record)));
     let mut patch = NodePatch::new(node);
-    for (key, value) in kept.iter().filter(|(key, _)| !node.annotations.contains_key(*key)) {
+    for (key, value) in kept.iter().filter(|(key, _)| !node.annotations.contains_key(key)) {
         patch.annotate(key, Some(value.clone()));
     }
     patch.record(&record);
@@ -198,7 +198,7 @@ pub fn reregister(
 #[must_use]
 pub fn kept_annotations(node: &Node) -> Vec<(&'static str, String)> {
     let kept = [PLANNED, IMPAIRED].into_iter();
-    kept.filter_map(|key| Some((key, node.annotations.get(key)?.clone()))).collect()
+    kept.filter_map(|key| Some((key, node.annotations.get(key)?.to_owned()))).collect()
 }
 
 /// Whether `held`, a record of the same instance, names a hook that `fresh` does not name.

@@ -284,17 +284,19 @@ impl NewEntry {
         // AWS may still contradict the action, and then its deadline counts for nothing.
         let end_of =
             |t: &InterruptionFacts| if t.hook.is_some() { None } else { end_ahead(t, now) };
-        // A leader ignores deadlines by which pods had to be gone before it resumed the drain
-        // (`lifecycle::limits`), so they are not compared. If there is a limit ahead, a leader has
-        // resumed the drain since. Without a limit, a leader is about to.
+        // A leader ignores deadlines that left no time at the accept, and those by which pods had
+        // to be gone before it resumed the drain (`lifecycle::limits`), so they are not compared.
+        // If there is a limit ahead, a leader has resumed the drain since. Without a limit, a
+        // leader is about to.
         let has_no_past_limit = options.current_limit.is_none_or(|limit| limit > now);
-        let is_ignored = |t: &InterruptionFacts, forces: Moment| {
-            !t.is_over() && (forces <= t.accepted || (forces <= now && has_no_past_limit))
+        let is_ignored = |t: &InterruptionFacts, end: Moment, forces: Moment| {
+            let had_time = t.leaves_time(end) && forces > t.accepted;
+            !t.is_over() && (!had_time || (forces <= now && has_no_past_limit))
         };
         let limits_of = |t: &InterruptionFacts| {
             end_of(t)
                 .map(|end| (end, options.forces(t, end)))
-                .filter(|(_, forces)| !is_ignored(t, *forces))
+                .filter(|(end, forces)| !is_ignored(t, *end, *forces))
         };
         let ends: Vec<(Moment, Moment)> = held.iter().filter_map(limits_of).collect();
         ends.iter().all(|(old, _)| end < *old) || ends.iter().all(|(_, old)| forces < *old)

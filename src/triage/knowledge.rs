@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{DaemonSetPodsAnswer, HooksAnswer, LeaseAnswer, Question, ReturnCheck, Wait};
-use crate::domain::{HookDescription, InstanceFacts, Moment, Node};
+use super::{
+    DaemonSetPodsAnswer, HooksAnswer, LeaseAnswer, Question, ReturnCheck, Staleness, Wait,
+};
+use crate::domain::{HookDescription, InstanceFacts, Interruption, Moment, Node};
 
 /// What is known about one interruption so far. A fact that is not known yet is `None`. An error is
 /// not an answer.
@@ -23,7 +25,8 @@ pub struct Knowledge {
     /// DescribeInstances has given the private DNS name, those for which
     /// [`Knowledge::is_named_after`] is true.
     pub nodes: Vec<Arc<Node>>,
-    /// When AWS was first asked for the proof of a stale interruption ([`Knowledge::note`]).
+    /// When AWS was first asked for the proof of a stale interruption ([`Knowledge::note`]). `None`
+    /// again if the interruption is not stale after all ([`Knowledge::note_age`]).
     pub proof_asked_at: Option<Moment>,
     /// The last answer of DescribeInstances.
     pub instance: Option<InstanceAnswer>,
@@ -159,6 +162,16 @@ impl Knowledge {
     pub(super) fn proof_asked_since(&self, now: Moment) -> Option<Moment> {
         let old = super::proof::old_stop_since(self, now);
         self.proof_asked_at.filter(|asked| old.is_none_or(|since| *asked >= since))
+    }
+
+    /// Notes before each decision whether the interruption is stale. A hook counts as stale after 30 s
+    /// while its HeartbeatTimeout is unknown. If it is described then, the interruption is on time
+    /// again and needs no proof. If it becomes stale once more, because it cannot be accepted, AWS
+    /// gets the full time to answer again. What the sweep found needs a proof at any age.
+    pub fn note_age(&mut self, interruption: &Interruption, staleness: &Staleness, now: Moment) {
+        if !self.is_found_by_sweep && !super::proof::is_stale(interruption, self, staleness, now) {
+            self.proof_asked_at = None;
+        }
     }
 
     /// Notes which questions a [`super::Verdict::Wait`] has, before they are asked.

@@ -1,8 +1,9 @@
 //! Decides what to do with an interruption from what is known about it: whether it concerns this
 //! cluster, whether it still holds, and what must be asked first. One table ([`triage`]).
 //!
-//! The caller keeps a [`Knowledge`] for each interruption, calls [`triage`], and performs the
-//! [`Verdict`]. If that is [`Verdict::Wait`], the caller notes it ([`Knowledge::note`]), asks its
+//! The caller keeps a [`Knowledge`] for each interruption, notes its age ([`Knowledge::note_age`]),
+//! calls [`triage`], and performs the [`Verdict`]. If that is [`Verdict::Wait`], the caller notes it
+//! ([`Knowledge::note`]), asks its
 //! questions, adds the answers to the `Knowledge` and calls again: after every answer, after every
 //! change of the index that concerns the instance, and at the moment that the verdict names.
 //!

@@ -17,7 +17,18 @@ pub(super) fn is_stale(
     now: Moment,
 ) -> bool {
     needs_heartbeat(interruption, known)
+        || may_run_again(interruption, known)
         || trusted_for(interruption, known, staleness).is_some_and(|limit| known.age(now) > limit)
+}
+
+/// The instance stopped, and its Node was created after that: the instance has started again, for
+/// example out of a warm pool. An instance that shuts down never does.
+fn may_run_again(interruption: &Interruption, known: &Knowledge) -> bool {
+    let is_stop = matches!(
+        interruption.cause,
+        Cause::StateChange(InstanceState::Stopping | InstanceState::Stopped)
+    );
+    is_stop && known.nodes.iter().any(|node| node.created > Some(known.happened))
 }
 
 /// The sweep found that the instance may wait in this hook, and only the answer to a heartbeat shows

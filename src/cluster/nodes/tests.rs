@@ -9,7 +9,7 @@ use crate::{
         fake::{Counter, Fake, Fault, NODES, PODS, node, settle, status},
         lease::WriteGuard,
     },
-    domain::{Ready, Selector},
+    domain::{Annotations, Ready, Selector},
 };
 
 const A: &str = "i-1234567890abcdef0";
@@ -65,7 +65,7 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
         ["pool"],
         "only labels that were asked for are kept"
     );
-    assert_eq!(known.annotations.keys().collect::<Vec<_>>(), ["sundown.dev/pause"]);
+    assert_eq!(known.annotations, Annotations::from_iter([("sundown.dev/pause", "true")]));
     assert_eq!(known.taints.len(), 1);
     assert_eq!(known.taints[0].time_added.as_deref(), Some("2026-01-01T00:00:00Z"));
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Condition, KeepLabels, Text, moment, only, or_default};
 use crate::domain::{
-    InstanceId, MAINTENANCE_PLANNED, Node, PREFIX, Ready, ShownMaintenance, Taint,
+    Annotations, InstanceId, MAINTENANCE_PLANNED, Node, PREFIX, Ready, ShownMaintenance, Taint,
 };
 
 /// How much of the message of a condition is kept. Sundown's own are shorter.
@@ -34,7 +34,7 @@ struct NodeMeta<'a> {
     #[serde(default, borrow)]
     labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
     #[serde(default, deserialize_with = "our_annotations")]
-    annotations: BTreeMap<String, String>,
+    annotations: Annotations,
 }
 
 #[derive(Default, Deserialize)]
@@ -73,8 +73,8 @@ struct Address {
     address: String,
 }
 
-fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
-    only(d, |key| key.starts_with(PREFIX))
+fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<Annotations, D::Error> {
+    Ok(only(d, |key| key.starts_with(PREFIX))?.into_iter().collect())
 }
 
 fn shown(condition: &Condition) -> ShownMaintenance {

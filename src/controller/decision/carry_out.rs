@@ -53,7 +53,7 @@ impl Decision {
         if is_stale {
             info!(
                 instance = %instance, kind,
-                "Ignored a stale interruption: it was read late and no longer applies."
+                "Ignored a stale interruption: it no longer applies."
             );
         } else {
             debug!(instance = %instance, kind, reason, "Ignored an interruption.");

@@ -1,11 +1,11 @@
 //! Reads the settings of hooks and Nodes, and reports what is wrong with them.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::{AllowedSettings, DrainSettings, Setting, SettingSource};
-use crate::domain::{ForceAfter, duration_text, parse_duration};
+use crate::domain::{Annotations, ForceAfter, duration_text, parse_duration};
 
 /// The key in a hook's NotificationMetadata. Other keys belong to other tools.
 pub(super) const METADATA_KEY: &str = "sundown";
@@ -153,7 +153,7 @@ impl DrainSettings {
 
     /// Reads the settings in the annotations of a Node.
     #[must_use]
-    pub fn of_annotations(annotations: &BTreeMap<String, String>) -> ReadSettings {
+    pub fn of_annotations(annotations: &Annotations) -> ReadSettings {
         let (mut settings, mut problems) = Self::default_read();
         for setting in Setting::ALL {
             if let Some(text) = annotations.get(setting.annotation()) {

@@ -1,9 +1,7 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::{read::MOST_PROBLEMS, *};
-use crate::domain::parse_duration;
+use crate::domain::{Annotations, parse_duration};
 
 fn timeout(of: Option<u64>) -> DrainSettings {
     DrainSettings { drain_timeout: of.map(seconds), ..DrainSettings::NONE }
@@ -84,14 +82,12 @@ fn metadata_gives_settings_or_says_what_is_wrong_or_belongs_to_others() {
 
 #[test]
 fn annotations_give_settings_and_each_bad_one_is_named() {
-    let given: BTreeMap<String, String> = [
+    let given = Annotations::from_iter([
         ("sundown.dev/drain-timeout", "1h"),
         ("sundown.dev/force-after", "sometimes"),
         ("sundown.dev/pause", "true"),
         ("sundown.dev/unknown", "1"),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into();
+    ]);
     let read = DrainSettings::of_annotations(&given);
     let expected =
         [(SettingFault::BadValue, "the annotation sundown.dev/force-after is `sometimes`: use")];

@@ -136,7 +136,7 @@ fn a_new_leader_begins_what_the_annotation_announces() {
 #[test]
 fn nothing_begins_on_a_node_that_is_not_managed_or_if_the_kind_is_ignored() {
     let mut ignored = announced();
-    ignored.annotations.insert(crate::domain::IGNORE.to_owned(), "true".to_owned());
+    ignored.annotations.insert(crate::domain::IGNORE, "true");
     let mut world = World::confirmed();
     show(&mut world, &ignored);
     assert!(begun(&tick(&mut world, 7_000)).is_none());
@@ -307,7 +307,7 @@ fn a_held_restore_after_a_cancellation_is_ordered_once() {
     let (_, node) = draining();
     let canceled = message("e2", 6_700, 10_000, ChangeStatus::Closed);
     let mut node = noted(&released(&node, 6_600), &canceled);
-    node.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+    node.annotations.insert(KEEP_CORDONED, "true");
     let mut world = World::confirmed();
     let effects = show(&mut world, &node);
     assert_eq!((words(&effects), withdrawn(&effects)), (vec!["restored"], vec![]));

@@ -59,7 +59,7 @@ fn evictions_that_have_begun_do_not_stop_because_a_deadline_has_moved() {
     let start = |world: &World| world.fleet.drains.get(&node.name).unwrap().limits.eviction_start;
     assert_eq!(start(&world), EvictionStart::Now);
     let mut later = node.clone();
-    later.annotations.insert(DRAIN_TIMEOUT.to_owned(), "40h".to_owned());
+    later.annotations.insert(DRAIN_TIMEOUT, "40h");
     world.shows(&newer(&later));
     assert_eq!(start(&world), EvictionStart::Now);
 }

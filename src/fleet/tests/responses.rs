@@ -143,14 +143,14 @@ fn taken_over(node: &Node, now: i64) -> Vec<Effect> {
 fn a_new_leader_does_not_end_what_is_paused() {
     let mut node = accepted(&spot("s", 0), Response::Cordon);
     assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::InstanceGoes, "not_evicted")));
-    node.annotations.insert(PAUSE.to_owned(), "true".to_owned());
+    node.annotations.insert(PAUSE, "true");
     assert_eq!(ordered(&taken_over(&node, 100)), None);
 }
 
 #[test]
 fn a_new_leader_restores_a_tainted_node_that_is_to_be_left_alone() {
     let mut node = accepted(&spot("s", 0), Response::Cordon);
-    node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    node.annotations.insert(IGNORE, "true");
     assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::ByHand, "released")));
 }
 

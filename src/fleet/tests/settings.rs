@@ -15,7 +15,7 @@ fn end(world: &World, node: &Node) -> Option<i64> {
 
 fn annotated(node: &Node, timeout: &str) -> Node {
     let mut node = node.clone();
-    node.annotations.insert(DRAIN_TIMEOUT.to_owned(), timeout.to_owned());
+    node.annotations.insert(DRAIN_TIMEOUT, timeout);
     node
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    domain::{KEEP_CORDONED, RECORD, RELEASE, TAINT},
+    domain::{Annotations, KEEP_CORDONED, RECORD, RELEASE, TAINT},
     lifecycle::ActionSeen,
     record::{
         After, Released, restore_node,
@@ -33,7 +33,7 @@ fn without_taint(mut node: Node) -> Node {
 
 fn with(node: &Node, annotation: &str) -> Node {
     let mut node = newer(node);
-    node.annotations.insert(annotation.to_owned(), "true".to_owned());
+    node.annotations.insert(annotation, "true");
     node
 }
 
@@ -243,7 +243,7 @@ fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
 #[test]
 fn the_actions_of_a_doubted_record_that_the_next_interruption_replaces_are_not_forgotten() {
     let booted = Node { boot_id: Some("boot-2".to_owned()), ..held() };
-    let plain = Node { annotations: BTreeMap::new(), taints: Vec::new(), ..newer(&booted) };
+    let plain = Node { annotations: Annotations::default(), taints: Vec::new(), ..newer(&booted) };
     let replaced = take_on(&plain, &hook("e2", 5, "other", "t2"), 5).unwrap();
     let doubted = || {
         let mut world = World::confirmed();
@@ -265,7 +265,8 @@ fn the_actions_of_a_doubted_record_that_the_next_interruption_replaces_are_not_f
     });
     assert_eq!(completed.sum::<usize>(), 2, "both, before the record is written");
     // A third record lacks the hooks of both.
-    let later = Node { annotations: BTreeMap::new(), taints: Vec::new(), ..newer(&replaced) };
+    let later =
+        Node { annotations: Annotations::default(), taints: Vec::new(), ..newer(&replaced) };
     let third = take_on(&later, &hook("e3", 6, "third", "t3"), 6).unwrap();
     let mut twice = doubted();
     assert_eq!(words(&twice.step(answer(true))), ["carry over"]);
@@ -449,7 +450,7 @@ fn a_node_that_a_person_keeps_cordoned_is_restored_once_the_annotation_is_gone()
     let drained = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let mut kept = drained.clone();
     kept.boot_id = Some("boot-2".into());
-    kept.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+    kept.annotations.insert(KEEP_CORDONED, "true");
     let none: [&str; 0] = [];
     assert_eq!(world.shows(&kept), none, "its record is void");
     assert_eq!(world.shows(&kept), none);
@@ -460,7 +461,7 @@ fn a_node_that_a_person_keeps_cordoned_is_restored_once_the_annotation_is_gone()
 
     let mut world = World::confirmed();
     let mut kept = release_node(&drained, 50);
-    kept.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+    kept.annotations.insert(KEEP_CORDONED, "true");
     assert_eq!(world.shows(&kept), none, "nothing is to be restored");
     let after = After::Released(Released::new(at(60), "returned"));
     let held = apply(&kept, &restore_node(&kept, None, &after).unwrap());
@@ -484,4 +485,23 @@ fn an_action_that_is_completed_gets_no_heartbeats_when_an_interruption_joins() {
     let joined = take_on(&node, &hook("e2", 6, "other", "t2"), 6).unwrap();
     let kept = world.accepts(&joined).into_iter().filter(|word| *word == "keep alive").count();
     assert_eq!(kept, 1, "only the other action is open");
+}
+
+#[test]
+fn an_interruption_that_joins_a_completion_restarts_no_heartbeats_of_the_actions_that_it_covers() {
+    let (mut world, node) = draining();
+    world.pods(&node, drain::Input::Listed(Vec::new()));
+    assert_eq!(world.after(5), ENDED);
+    // Nothing is completed yet, but AWS may have shown that the first hook is another party's.
+    let joined = take_on(&node, &hook("e2", 6, "other", "t2"), 6).unwrap();
+    let effects = world.step(Input::Accepted {
+        node: Arc::new(joined),
+        instance: id(INSTANCE),
+        instance_has_ended: false,
+    });
+    let kept = effects.iter().filter_map(|effect| match effect {
+        Effect::KeepAlive { action, .. } => Some(action.key.hook.as_str()),
+        _ => None,
+    });
+    assert_eq!(kept.collect::<Vec<_>>(), ["other"]);
 }

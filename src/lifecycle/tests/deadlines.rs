@@ -291,6 +291,28 @@ fn a_deadline_that_has_passed_when_the_drain_is_resumed_does_not_count() {
 }
 
 #[test]
+fn the_end_of_a_machine_that_left_no_time_at_the_accept_does_not_count() {
+    let joined_by = |starts: i64| {
+        let change = InterruptionFacts {
+            ends: Some(at(starts)),
+            response: Response::Prefer,
+            ..taken(Kind::ScheduledChange, 100, 100)
+        };
+        Case::of([hook("drain", 0, 4), change]).hook(known(of_timeout(300))).told()
+    };
+    let of_hook = (Some(3599), 3602);
+    assert_eq!((joined_by(101), joined_by(104)), (of_hook, of_hook));
+    assert_eq!(joined_by(105), (Some(102), 103));
+    let of_spot = |accepted: i64, resumed_at: i64| {
+        let settings = LimitSettings { spot_margin: Duration::ZERO, ..LimitSettings::default() };
+        let notice = [taken(Kind::Spot, 0, accepted)];
+        limits(&notice, &BTreeMap::new(), at(resumed_at), &settings).force_at.map(whole)
+    };
+    assert_eq!((of_spot(115, 115), of_spot(116, 116)), (Some(120), None), "without a margin");
+    assert_eq!(of_spot(1, 119), Some(120), "there was time before this leader took over");
+}
+
+#[test]
 fn a_deadline_that_counts_from_the_resume_delays_force_from_there_too() {
     let drained = |lapse: Option<i64>| {
         Case::of([hook("drain", 0, 1)])

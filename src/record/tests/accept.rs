@@ -291,18 +291,18 @@ fn of_a_record_that_somebody_else_wrote_the_first_four_hooks_count() {
 #[test]
 fn an_accept_removes_an_order_to_release_that_is_older_than_its_drain() {
     let mut ordered = node();
-    ordered.annotations.insert(RELEASE.into(), "true".into());
+    ordered.annotations.insert(RELEASE, "true");
     let fresh = take_on(&ordered, &hook("h1", 0, "drain", "t1"), 1).unwrap();
     assert!(!fresh.released_by_hand(), "the order was for another drain");
     // An order that comes while the record is open is for this drain, also if an interruption
     // joins.
     let mut open = fresh;
-    open.annotations.insert(RELEASE.into(), "true".into());
+    open.annotations.insert(RELEASE, "true");
     let joined = take_on(&open, &spot("e1", 2), 3).unwrap();
     assert!(joined.released_by_hand());
     // A record that replaces a released one starts a drain of its own.
     let mut released = release_node(&take_on(&node(), &spot("e2", 0), 1).unwrap(), 50);
-    released.annotations.insert(RELEASE.into(), "true".into());
+    released.annotations.insert(RELEASE, "true");
     let again = take_on(&released, &hook("h2", 60, "drain", "t2"), 61).unwrap();
     assert!(!again.released_by_hand());
 }

@@ -220,6 +220,16 @@ fn the_margin_of_a_short_deadline_is_at_most_half_of_it_when_two_notices_are_com
 }
 
 #[test]
+fn an_end_that_left_no_time_at_its_accept_does_not_keep_a_later_one_from_joining() {
+    let capacity =
+        |id: &str, ends: i64| event(id, 0, Cause::CapacityReservation { ends: Some(at(ends)) });
+    for (ends, repeat) in [(5, false), (6, true)] {
+        let held = take_on(&node(), &capacity("e1", ends), 1).unwrap();
+        assert_eq!(is_repeat(&held, &capacity("e2", 120), 2), repeat, "{ends}");
+    }
+}
+
+#[test]
 fn a_stale_interruption_does_not_keep_one_that_is_not_stale_from_joining() {
     let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
     let over =

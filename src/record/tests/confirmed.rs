@@ -14,11 +14,11 @@ fn in_version(version: &str, record: &str) -> Node {
     else {
         panic!("accepted")
     };
-    node.annotations.insert(RECORD.to_owned(), open.write());
+    node.annotations.insert(RECORD, open.write());
     if record == "released" {
         let body = release(&node, &Released::new(at(9), "empty")).unwrap();
         let text = body["metadata"]["annotations"][RECORD].as_str().unwrap();
-        node.annotations.insert(RECORD.to_owned(), text.to_owned());
+        node.annotations.insert(RECORD, text);
     }
     node
 }

@@ -71,7 +71,7 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
     rebooted.boot_id = Some("boot-2".into());
     let ordered = |node: &Node| {
         let mut node = node.clone();
-        node.annotations.insert(RELEASE.to_owned(), "true".to_owned());
+        node.annotations.insert(RELEASE, "true");
         node
     };
     for (what, node, why, disproved, is_completed, expected) in [

@@ -32,7 +32,7 @@ fn the_accept_notes_the_group_and_the_time_beside_the_record() {
     assert_eq!(last_sickness(&node()), None);
     let mut damaged = node();
     for text in ["", "{}", "[]", "{\"version\":1,\"instance\":\"x\"}", &"x".repeat(5000)] {
-        damaged.annotations.insert(IMPAIRED.into(), text.into());
+        damaged.annotations.insert(IMPAIRED, text);
         assert_eq!(last_sickness(&damaged), None, "{text:.20}");
     }
 }
@@ -47,7 +47,7 @@ fn what_a_record_means_for_a_sick_instance() {
     let ended =
         |outcome| apply(&draining, &release(&draining, &Released::new(at(700), outcome)).unwrap());
     let mut kept = draining.clone();
-    kept.annotations.insert(KEEP_CORDONED.into(), "true".into());
+    kept.annotations.insert(KEEP_CORDONED, "true");
     let after = After::Released(Released::new(at(700), "released"));
     let held = apply(&kept, &restore_node(&kept, None, &after).unwrap());
     let restored = Node { unschedulable: false, taints: Vec::new(), ..drained.clone() };

@@ -12,7 +12,7 @@ fn appearance(node: &Node) -> (bool, &[Taint], &std::collections::BTreeMap<Strin
 #[test]
 fn a_released_record_shows_its_release_and_the_cordon_stays() {
     let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
-    open.annotations.insert(RELEASE.into(), "true".into());
+    open.annotations.insert(RELEASE, "true");
     let released = release_node(&open, 50);
     assert!(released.unschedulable && released.has_our_taint());
     assert!(!released.released_by_hand(), "the order is for this drain, not for the next one");
@@ -349,7 +349,7 @@ fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_restored_until_the_an
     let keep = |node: &Node, keeps: bool| {
         let mut node = node.clone();
         if keeps {
-            node.annotations.insert(KEEP_CORDONED.into(), "true".into());
+            node.annotations.insert(KEEP_CORDONED, "true");
         } else {
             node.annotations.remove(KEEP_CORDONED);
         }

@@ -26,6 +26,8 @@ mod sweep;
 mod unreported_end;
 mod warm_pool;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -97,7 +99,7 @@ pub(crate) fn apply(node: &Node, patch: &Value) -> Node {
     let mut doc = json!({
         "metadata": {
             "resourceVersion": node.resource_version, "labels": node.labels,
-            "annotations": node.annotations
+            "annotations": node.annotations.iter().collect::<BTreeMap<_, _>>()
         },
         "spec": {"taints": node.taints},
     });
@@ -106,13 +108,15 @@ pub(crate) fn apply(node: &Node, patch: &Value) -> Node {
     }
     json_patch::merge(&mut doc, patch);
     let next = node.resource_version.parse::<u64>().unwrap() + 1;
-    let read = |v: &Value| serde_json::from_value(v.clone()).unwrap();
+    let read = |key: &str| -> BTreeMap<String, String> {
+        serde_json::from_value(doc["metadata"][key].clone()).unwrap()
+    };
     Node {
         resource_version: next.to_string(),
         unschedulable: doc["spec"]["unschedulable"].as_bool().unwrap_or_default(),
         taints: serde_json::from_value(doc["spec"]["taints"].clone()).unwrap_or_default(),
-        labels: std::sync::Arc::new(read(&doc["metadata"]["labels"])),
-        annotations: read(&doc["metadata"]["annotations"]),
+        labels: std::sync::Arc::new(read("labels")),
+        annotations: read("annotations").into_iter().collect(),
         ..node.clone()
     }
 }
@@ -148,7 +152,7 @@ pub(crate) fn release_node(node: &Node, now: i64) -> Node {
 }
 
 pub(crate) fn set_record(node: &mut Node, text: &str) {
-    node.annotations.insert(RECORD.into(), text.into());
+    node.annotations.insert(RECORD, text);
 }
 
 pub(crate) fn our_taint(node: &Node) -> Option<&str> {

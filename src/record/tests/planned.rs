@@ -272,7 +272,7 @@ fn an_annotation_of_another_instance_or_one_that_no_version_wrote_is_replaced() 
     assert_eq!(plan(&other, &FIRST.interruption(), time(0)), Plan::OtherInstance);
     for text in ["", "{", "[]", "{\"version\":1}", &"x".repeat(20_000)] {
         let mut node = super::node();
-        node.annotations.insert(PLANNED.to_owned(), text.to_owned());
+        node.annotations.insert(PLANNED, text);
         let Plan::Patch { body, change, replaces_damaged } =
             plan(&node, &FIRST.interruption(), time(0))
         else {
@@ -289,7 +289,7 @@ fn an_annotation_of_a_newer_version_that_cannot_be_read_stays() {
     let too_long = format!("{{\"version\":2,\"x\":\"{}\"}}", "x".repeat(20_000));
     for text in ["{\"version\":2}", "{\"version\":3,\"changes\":{}}", &too_long] {
         let mut node = super::node();
-        node.annotations.insert(PLANNED.to_owned(), text.to_owned());
+        node.annotations.insert(PLANNED, text);
         assert_eq!(plan(&node, &FIRST.interruption(), time(0)), Plan::Unreadable, "{text:.20}");
     }
 }
@@ -297,14 +297,14 @@ fn an_annotation_of_a_newer_version_that_cannot_be_read_stays() {
 #[test]
 fn changes_of_an_unknown_shape_stay_and_count_for_nothing() {
     let mut node = all_noted(&[FIRST]);
-    let mut value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    let mut value: Value = serde_json::from_str(node.annotations.get(PLANNED).unwrap()).unwrap();
     let unknown = json!({"window": ["a", 2]});
     value["version"] = json!(2);
     value["changes"].as_array_mut().unwrap().insert(0, unknown.clone());
-    node.annotations.insert(PLANNED.to_owned(), value.to_string());
+    node.annotations.insert(PLANNED, value.to_string());
     assert_eq!(waiting(&node), [("e1".to_owned(), 96_400)]);
     let (node, _) = noted(&node, FIRST.closed("e2", 10)).unwrap();
-    let value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    let value: Value = serde_json::from_str(node.annotations.get(PLANNED).unwrap()).unwrap();
     assert_eq!((&value["version"], &value["changes"][0]), (&json!(2), &unknown));
     assert_eq!(value["changes"].as_array().unwrap().len(), 2);
 }
@@ -363,12 +363,12 @@ fn the_annotation_has_room_for_a_few_changes_and_drops_the_oldest_canceled_one()
 #[test]
 fn fields_of_a_newer_version_stay() {
     let mut node = all_noted(&[FIRST]);
-    let mut value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    let mut value: Value = serde_json::from_str(node.annotations.get(PLANNED).unwrap()).unwrap();
     value["new"] = json!(1);
     value["changes"][0]["new"] = json!([2]);
-    node.annotations.insert(PLANNED.to_owned(), value.to_string());
+    node.annotations.insert(PLANNED, value.to_string());
     let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
     let (node, _) = noted(&node, moved).unwrap();
-    let value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    let value: Value = serde_json::from_str(node.annotations.get(PLANNED).unwrap()).unwrap();
     assert_eq!((&value["new"], &value["changes"][0]["new"]), (&json!(1), &json!([2])));
 }

@@ -188,7 +188,7 @@ fn a_node_that_waits_for_its_return_is_drained_again_unless_it_may_have_left_the
         let mut booted = release_node(&node, 96_500);
         booted.boot_id = Some("another".to_owned());
         if is_held {
-            booted.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+            booted.annotations.insert(KEEP_CORDONED, "true");
         }
         assert!(matches!(status(&booted, None), RecordStatus::Void { .. }));
         assert_eq!(may_begin_at(&booted, 97_000), begins, "{code} {is_held}");

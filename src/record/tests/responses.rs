@@ -113,7 +113,7 @@ fn a_weaker_response_leaves_the_taint_of_an_earlier_drain_on_an_uncordoned_node(
     let joined = take_on_with(&accepted, &terminated, 13, &with(Response::Prefer)).unwrap();
     assert_eq!(cordon_and_taint(&joined), (false, Some("NoSchedule")), "also for a second event");
     let mut lost = take_on(&node(), &hook("h", 0, "drain", "t"), 1).unwrap();
-    lost.annotations.clear();
+    lost.annotations = Annotations::default();
     let accepted = take_on_with(&lost, &stopping, 11, &with(Response::Prefer)).unwrap();
     assert_eq!(
         cordon_and_taint(&accepted),

@@ -63,7 +63,7 @@ fn only_records_of_instances_that_may_come_back_are_watched() {
     let mut rebooted = released(&[pool()]);
     rebooted.boot_id = Some("boot-2".into());
     let mut kept = released(&[pool()]);
-    kept.annotations.insert(KEEP_CORDONED.into(), "true".into());
+    kept.annotations.insert(KEEP_CORDONED, "true");
     let bootless = Node { boot_id: None, ..node() };
     let is = |node: &Node| awaited_return(node).map(|w| (w.group.is_some(), w.needs_instance()));
     for (case, node, expected) in [

@@ -14,7 +14,7 @@ fn silent(node: Node) -> Node {
 }
 
 fn ignored(mut node: Node) -> Node {
-    node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    node.annotations.insert(IGNORE, "true");
     node
 }
 

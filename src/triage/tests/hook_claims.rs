@@ -294,7 +294,7 @@ fn an_instance_without_a_node_is_not_completed_for_another_partys_hook_because_d
 #[test]
 fn a_message_that_is_deleted_for_another_reason_asks_for_no_hooks() {
     let mut ignored = node("n", Some(INSTANCE));
-    ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    ignored.annotations.insert(IGNORE, "true");
     let known = undescribed(Knowledge { nodes: vec![Arc::new(ignored)], ..fresh() });
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::NotManaged));
     let foreign = Knowledge {

@@ -313,7 +313,7 @@ fn the_labels_of_the_selector_may_come_within_the_launch_timeout() {
     assert!(heartbeats(&launch(), &known, &policy()), "it is kept alive meanwhile");
     let late = triage(&launch(), &known, &policy(), at(300));
     assert_eq!(late, Verdict::Delete(Reason::NotManaged));
-    node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    node.annotations.insert(IGNORE, "true");
     let ignored = triage(&launch(), &with_lease(node, Some(12)), &policy(), at(20));
     assert_eq!(ignored, Verdict::Delete(Reason::NotManaged), "somebody asked for that");
 }

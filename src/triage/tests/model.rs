@@ -198,7 +198,11 @@ impl Model<'_> {
             (Cause::Terminate(_), _) => 30,
             _ => i64::MAX,
         };
-        age > stale_after
+        let stops = [InstanceState::Stopping, InstanceState::Stopped];
+        let is_stop = matches!(&self.i.cause, Cause::StateChange(state) if stops.contains(state));
+        let has_newer_node =
+            self.known.nodes.iter().any(|node| node.created > Some(self.known.happened));
+        age > stale_after || (is_stop && has_newer_node)
     }
 
     /// The instance stops or has ended, according to EC2, asked after the message was received;

@@ -85,7 +85,7 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
         n
     };
     let mut ignored = node("n", Some(INSTANCE));
-    ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    ignored.annotations.insert(IGNORE, "true");
     for n in [
         labelled("karpenter.sh/nodepool", "x"),
         labelled("eks.amazonaws.com/compute-type", "auto"),
@@ -113,7 +113,7 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
         );
     }
     let mut not_quite = node("n", Some(INSTANCE));
-    not_quite.annotations.insert(IGNORE.to_owned(), "false".to_owned());
+    not_quite.annotations.insert(IGNORE, "false");
     assert_eq!(
         accepted(verdict(
             &spot(),

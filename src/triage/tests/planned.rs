@@ -50,7 +50,7 @@ fn c21_what_happens_to_a_scheduled_change() {
 #[test]
 fn a_scheduled_change_of_a_node_that_is_not_ours_is_not_noted() {
     let mut node = (*our_node()).clone();
-    node.annotations.insert(crate::domain::IGNORE.to_owned(), "true".to_owned());
+    node.annotations.insert(crate::domain::IGNORE, "true");
     let known = Knowledge { nodes: vec![Arc::new(node)], ..with_node() };
     assert_eq!(
         verdict(&change(retirement()), &known, &policy()),

@@ -31,7 +31,7 @@ fn nodes() -> impl Strategy<Value = Vec<Arc<Node>>> {
         .prop_map(|(instance, ignored, karpenter, created)| {
             let mut n = Node { created, ..node(DNS, instance) };
             if ignored {
-                n.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+                n.annotations.insert(IGNORE, "true");
             }
             if karpenter {
                 std::sync::Arc::make_mut(&mut n.labels)

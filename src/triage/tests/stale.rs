@@ -87,6 +87,27 @@ fn an_instance_that_stopped_proves_nothing_half_a_minute_later_because_it_may_ru
 }
 
 #[test]
+fn a_stop_needs_a_proof_if_the_node_was_created_after_it_because_the_instance_runs_again() {
+    use InstanceState as S;
+    let known = |seconds_after: u64| {
+        let created = Some(now().minus(seconds(20)).plus(seconds(seconds_after)));
+        let newer = Arc::new(Node { created, ..node("n", Some(INSTANCE)) });
+        Knowledge { nodes: vec![newer], ..aged(20) }
+    };
+    for i in [state_change(S::Stopping), state_change(S::Stopped)] {
+        assert_eq!(accepted(verdict(&i, &known(0), &policy())).1, Certainty::Timely, "{i:?}");
+        assert_eq!(asks(verdict(&i, &known(1), &policy())), [ask_instance(now())], "{i:?}");
+        let runs = Knowledge { instance: reports(S::Running), ..known(1) };
+        assert_eq!(verdict(&i, &runs, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
+        let stops = Knowledge { instance: reports(S::Stopping), ..known(1) };
+        assert_eq!(accepted(verdict(&i, &stops, &policy())).1, Certainty::Proved, "{i:?}");
+    }
+    for i in [state_change(S::ShuttingDown), state_change(S::Terminated), spot()] {
+        assert_eq!(accepted(verdict(&i, &known(1), &policy())).1, Certainty::Timely, "{i:?}");
+    }
+}
+
+#[test]
 fn an_instance_that_ends_or_has_ended_proves_any_interruption() {
     use InstanceState as S;
     for i in draining() {
@@ -215,6 +236,38 @@ fn the_ten_seconds_begin_with_the_question_not_with_the_message() {
         waits(triage(&spot(), &known, &policy(), now().plus(seconds(181)))).until,
         Some(now().plus(seconds(191)))
     );
+}
+
+#[test]
+fn an_interruption_that_was_on_time_again_gets_another_ten_seconds_for_its_proof() {
+    let (i, policy) = (terminate(), policy());
+    let at = |second| now().plus(seconds(second));
+    let mut known = with_node();
+    let decide = |known: &mut Knowledge, at: Moment| {
+        known.note_age(&i, &policy.staleness, at);
+        let verdict = triage(&i, known, &policy, at);
+        if let Verdict::Wait(wait) = &verdict {
+            known.note(wait, at);
+        }
+        verdict
+    };
+    assert!(waits(decide(&mut known, at(31))).proof, "its hook is not described yet");
+    known.instance = reports(InstanceState::Running);
+    known.heartbeat = Some(HeartbeatAnswer { at: at(31), accepted: false });
+    known.hook = described(60);
+    assert_eq!(accepted(decide(&mut known, at(31))).1, Certainty::Timely);
+    // The Node could not be written for half a minute.
+    let waiting = waits(decide(&mut known, at(61)));
+    assert_eq!((waiting.until, waiting.ask), (Some(at(71)), vec![ask_instance(at(31))]));
+    assert_eq!(waits(decide(&mut known, at(70))).until, Some(at(71)), "it is asked once");
+    assert_eq!(accepted(decide(&mut known.clone(), at(71))).1, Certainty::Unproved);
+    let runs = Some(facts(InstanceState::Running, ours()));
+    known.instance = Some(InstanceAnswer { at: at(61), facts: runs });
+    assert_eq!(decide(&mut known, at(62)), Verdict::Delete(Reason::Stale));
+    let mut found =
+        Knowledge { is_found_by_sweep: true, proof_asked_at: Some(now()), ..with_node() };
+    found.note_age(&i, &policy.staleness, now());
+    assert_eq!(found.proof_asked_at, Some(now()), "what the sweep found is never on time");
 }
 
 #[test]

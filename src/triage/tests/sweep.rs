@@ -71,7 +71,7 @@ fn without_a_node_it_is_proved_too_before_it_is_completed() {
 fn what_is_not_ours_gets_no_heartbeat() {
     let ignored = {
         let mut node = node("n", Some(INSTANCE));
-        node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+        node.annotations.insert(IGNORE, "true");
         Knowledge { nodes: vec![Arc::new(node)], ..found() }
     };
     assert_eq!(verdict(&swept(), &ignored, &policy()), Verdict::Delete(Reason::NotManaged));

@@ -146,7 +146,8 @@ impl Judge<'_> {
         let until =
             [unknown, self.unlisted_from(end)].into_iter().flatten().fold(kept_alive, Ord::min);
         let is_known = !action.heartbeats.is_empty()
-            || self.story.recorded(instance, end).iter().any(|t| t.is_of(action));
+            || self.story.recorded(instance, end).iter().any(|t| t.is_of(action))
+            || self.was_launch_known(action, due);
         // Nobody ever knew of it: somebody had to find it out at any time since it began.
         let (calm, enough) = if is_known {
             let scope = if is_accepted { heartbeats } else { accept };
@@ -173,6 +174,26 @@ impl Judge<'_> {
                 ),
             );
         }
+    }
+
+    /// No record names a launch hook, so its heartbeats show that somebody knew of it: a process
+    /// that had received its message sent one by that moment, and the call met a fault.
+    fn was_launch_known(&self, action: &ActionReport, until: Moment) -> bool {
+        let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
+        let had_received = |process: &str, at: Moment| {
+            self.story.notices.iter().any(|notice| {
+                notice.event.token.as_ref() == Some(&action.token)
+                    && notice.was_delivered_to(process, at)
+            })
+        };
+        action.transition == Transition::Launching
+            && self.evidence.disturbances.iter().any(|d| {
+                HEARTBEATS.contains(&d.what.as_str())
+                    && d.object == object
+                    && (action.started..=until).contains(&d.at)
+                    && is_us(&d.by)
+                    && had_received(&d.by, d.at)
+            })
     }
 
     /// The Node is the record: one that is deleted takes what it owes with it, unless a process saw

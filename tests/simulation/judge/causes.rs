@@ -207,6 +207,7 @@ impl Judge<'_> {
         }
         let (at, event) = (seen.at, &notice.event);
         let own_time = match event.kind {
+            Kind::StateChange if self.may_run_again(notice, at) => Duration::ZERO,
             Kind::StateChange => Duration::from_secs(60),
             Kind::TerminateHook | Kind::RootVolume => {
                 // Somebody may have made the event up: then the hook has one all the same.

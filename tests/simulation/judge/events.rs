@@ -12,7 +12,7 @@ use sundown::sim::{
 
 use super::{
     Judge, SLACK,
-    excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
+    excuses::{COMPLETIONS, EVENTS, LIST_PODS, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     nodes::{RECORD, Write, is_claimed_twice, open_record, record},
     pooled::is_cordon_for_pool,
@@ -119,13 +119,15 @@ const ROWS: &[Row] = &[
     ("OutOfServiceTaintSet", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at)),
     ("NodeDeleted", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at)),
     ("NodeKept", WARNING, NODE, |j, e, at| j.was_drained(&e.name, at)),
-    ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at - SECOND, at + SECOND)),
+    ("NotEvicted", NORMAL, NODE, |j, e, at| j.was_drained_without_evictions(&e.name, at)),
     ("Drained", NORMAL, NODE, |j, e, at| {
         j.story.machine_gone(&e.name, at)
             || j.is_dying(&e.name, at)
             || j.is_empty_about(&e.name, at)
     }),
-    ("DrainEnded", WARNING, NODE, |j, e, at| j.was_drained(&e.name, at) && j.had_pods(&e.name, at)),
+    ("DrainEnded", WARNING, NODE, |j, e, at| {
+        j.was_drained(&e.name, at) && (j.had_pods(&e.name, at) || j.pods_were_unknown(&e.name, at))
+    }),
     ("LifecycleCompleted", NORMAL, NODE, |j, e, at| {
         j.actions_of(&e.name).any(|a| is_completed(a) && !is_abandoned(a) && has_ended(a, at))
     }),
@@ -642,8 +644,36 @@ impl Judge<'_> {
         !self.accepts(node).is_empty() || self.has_made_up_record(node, at)
     }
 
+    /// No interruption in the record of the Node was of a kind that is drained: just before the
+    /// Event, or before the calls of Events began to meet faults without a break until then. Each
+    /// Event waits for those before it, and an instance that ends with the completion of its hook
+    /// has a new record meanwhile.
+    fn was_drained_without_evictions(&self, node: &str, at: Moment) -> bool {
+        let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
+        let since = self.excused_since(scope, at).unwrap_or(at);
+        self.drain_keeps_pods(node, since - SECOND, at + SECOND)
+    }
+
     fn had_pods(&self, node: &str, at: Moment) -> bool {
         self.story.pods.values().any(|life| life.pod.node == node && life.bound <= at + SECOND)
+    }
+
+    /// The process that leads could not list the pods of the Node from the last accept before the
+    /// Event, or from when it began to lead, until the drain ended.
+    fn pods_were_unknown(&self, node: &str, at: Moment) -> bool {
+        let accepts = self.accepts(node).into_iter();
+        let Some(accepted) = accepts.filter(|accepted| *accepted <= at + SECOND).max() else {
+            return false;
+        };
+        let leader = self.leaders.at(at + SECOND).and_then(|holder| holder.process);
+        let leads = leader.and_then(|process| self.leaders.leads_since(process, at + SECOND));
+        let since = leads.map_or(accepted, |leads| leads.max(accepted));
+        let pages = self.story.pages_between(node, since, at + SECOND).map(|(page, _)| page);
+        let mut released = pages.filter(|page| page.record.is_some() && !is_open(page));
+        let released = released.find(|page| page.at >= since).map_or(at, |page| page.at);
+        let end = released.min(at).max(since);
+        let scope = Scope { needs: &[LIST_PODS], of: None, process: leader, without_leader: None };
+        self.longest_clear(scope, since, end) <= SECOND
     }
 
     /// A person wrote a hook into its record that never was: no action of it is open, and the Node

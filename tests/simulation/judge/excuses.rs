@@ -25,6 +25,8 @@ pub const WRITE_NODES: Needs = &["patch nodes", "get nodes"];
 pub const WRITE_CONDITIONS: Needs = &["patch nodes/status"];
 /// To know what runs on a node.
 pub const SEE_PODS: Needs = &["watch pods", "list pods", "get daemonsets", "list daemonsets"];
+/// To know for the first time what runs on a node.
+pub const LIST_PODS: Needs = &["list pods"];
 /// To know what budgets allow.
 pub const SEE_BUDGETS: Needs = &["watch poddisruptionbudgets", "list poddisruptionbudgets"];
 /// To make pods go.

@@ -4,15 +4,16 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use sundown::domain::Moment;
+use sundown::{domain::Moment, sim::aws::State};
 
 use super::{
     Belongs, Judge,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
     scheduled,
-    sent::Notice,
+    sent::{Kind, Notice},
 };
+use crate::harness::NO_CLUSTER_NAME;
 
 /// From the sending of a message to its accept where nothing stood in the way then.
 const AT_ONCE: Duration = Duration::from_secs(3);
@@ -104,10 +105,25 @@ impl<'a> Judge<'a> {
     }
 
     /// Its message is also about another instance, for which it is neither written down then nor
-    /// asks for nothing. Whether that is in time is judged with that instance.
+    /// asks for nothing, or which has no Node yet. Whether that is in time is judged with that
+    /// instance.
     fn stays_for_another(&self, notice: &Notice, at: Moment) -> bool {
         let mut others = self.beside(notice).filter(|o| o.event.instance != notice.event.instance);
-        others.any(|other| !self.is_settled(other, at))
+        others.any(|other| !self.is_settled(other, at) || self.waits_for_node(other, at))
+    }
+
+    /// Its instance is of this cluster, was launched less than `--join-timeout` before, and has no
+    /// Node yet. Its message waits for that Node.
+    fn waits_for_node(&self, notice: &Notice, at: Moment) -> bool {
+        const JOIN_TIMEOUT: Duration = Duration::from_secs(300);
+        let (evidence, instance) = (self.evidence, notice.event.instance.as_str());
+        let group = evidence.groups.get(instance).and_then(|group| self.belongs(group));
+        let has_node = self.story.registered(instance).is_some_and(|since| since <= at);
+        let timeout = evidence.terms.longest("--join-timeout", JOIN_TIMEOUT);
+        let mut changes = evidence.changes.iter().filter(|c| c.id == instance && c.at <= at);
+        let was_launched = changes.any(|c| c.state == State::Pending && at < c.at + timeout);
+        let has_ended = self.story.is_ending(instance, at);
+        group == Some(Belongs::Us) && !has_node && was_launched && !has_ended
     }
 
     /// What its message says, about each instance.
@@ -145,6 +161,25 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// From when on its message could be received. On a shared queue, a cluster without a name
+    /// gives it back while its instance has no Node, because it may be for another cluster. It is
+    /// hidden for a second then, and from the fourth time on for twice as long each time, up to a
+    /// minute.
+    fn visible_from(&self, notice: &Notice, from: Moment) -> Moment {
+        const SHORTLY_HIDDEN: usize = 3;
+        let terms = &self.evidence.terms;
+        if !terms.is_set("--shared-queue") || !terms.is_set(NO_CLUSTER_NAME) {
+            return from;
+        }
+        let received = || notice.deliveries.iter().map(|d| d.at);
+        let before: Vec<_> = received().filter(|at| *at <= from).collect();
+        let Some(last) = before.iter().copied().max() else { return from };
+        let doubled = before.len().saturating_sub(SHORTLY_HIDDEN).min(6);
+        let hidden = Duration::from_secs((1_u64 << doubled).min(60));
+        let again = received().filter(|at| *at > from);
+        from.max(again.fold(last + hidden, Moment::min))
+    }
+
     /// When its queue was deleted with it.
     pub(super) fn lost_with_queue(&self, notice: &Notice) -> Option<Moment> {
         let deletions = self
@@ -154,6 +189,17 @@ impl<'a> Judge<'a> {
             .map(|(from, _)| *from)
             .filter(|from| *from >= notice.sent);
         deletions.min().filter(|lost| notice.deleted.is_none_or(|deleted| deleted > *lost))
+    }
+
+    /// It is about a scheduled change of a terminated instance, of which EC2 shows no tags any
+    /// more. With `--managed-tag`, nothing shows that Sundown may drain its node, and on a shared
+    /// queue the message stays for others.
+    fn is_nobodys_change(&self, notice: &Notice, at: Moment) -> bool {
+        let terms = &self.evidence.terms;
+        notice.event.kind == Kind::ScheduledChange
+            && terms.is_set("--shared-queue")
+            && !terms.each("--managed-tag").is_empty()
+            && self.story.is_terminated(&notice.event.instance, at)
     }
 
     /// It asks for the drain of a node of ours that was there: which, and from when on both were
@@ -173,9 +219,13 @@ impl<'a> Judge<'a> {
             .filter(|_| asks && notice.sent >= evidence.begun)?;
         // A Node may register while its instance already waits for its end.
         let from = notice.sent.max(self.story.registered(&event.instance)?);
+        let from = self.visible_from(notice, from);
+        if self.is_nobodys_change(notice, from) {
+            return None;
+        }
         let is_there =
             self.story.page(node, from).is_some_and(|page| page.instance == event.instance);
         let is_away = self.story.went(node, from).is_some_and(|(_, back)| back.is_none());
-        (is_there && !is_away).then_some((node.as_str(), from))
+        (is_there && !is_away && !self.runs_again(notice, from)).then_some((node.as_str(), from))
     }
 }

@@ -1,7 +1,10 @@
 //! Messages: none is deleted before what it asks for is written down.
 
 use std::time::Duration;
-use sundown::{domain::Moment, sim::kube::NodeState};
+use sundown::{
+    domain::Moment,
+    sim::{aws::State, kube::NodeState},
+};
 
 use super::{
     Belongs, Judge, Response, SLACK, Terms,
@@ -146,7 +149,27 @@ impl Judge<'_> {
             _ => Duration::from_secs(120),
         };
         let stale = at.since_or_zero(notice.time()) + Duration::from_secs(1) >= own_time;
-        !ours || harmless || known || repeat || no_node || stale
+        !ours || harmless || known || repeat || no_node || stale || self.runs_again(notice, at)
+    }
+
+    /// The instance stopped, and its Node registered after that: EC2 is asked whether the instance
+    /// runs again.
+    pub(super) fn may_run_again(&self, notice: &Notice, at: Moment) -> bool {
+        let event = &notice.event;
+        let is_stop = matches!(event.state.as_deref(), Some("stopping" | "stopped"));
+        let node = self.evidence.nodes.get(&event.instance);
+        is_stop && node.is_some_and(|n| self.story.registered_between(n, notice.time(), at))
+    }
+
+    /// The same of an instance that does run again: what stopped was an earlier run, which asks for
+    /// nothing any more.
+    pub(super) fn runs_again(&self, notice: &Notice, at: Moment) -> bool {
+        let instance = &notice.event.instance;
+        let mut changes = self.evidence.changes.iter();
+        let has_started = changes.any(|c| {
+            c.id == *instance && c.state == State::Running && notice.sent < c.at && c.at <= at
+        });
+        has_started && self.may_run_again(notice, at) && !self.story.is_ending(instance, at)
     }
 
     /// What was written on the node when it was decided says as much: it is drained, and is over no

@@ -14,7 +14,7 @@ use sundown::{
 
 use super::{
     Judge, is_us,
-    nodes::{RELEASE, Write, instance, record, taint, taint_with},
+    nodes::{RELEASE, Write, instance, open_record, record, taint, taint_with},
     sent::Change,
 };
 
@@ -27,6 +27,16 @@ const JUST_NOW: Duration = Duration::from_secs(30);
 /// AWS's clock can be measured to half a second, and a time in a record has whole ones.
 const ROUNDED: Duration = Duration::from_secs(2);
 
+/// A person keeps it cordoned.
+fn is_kept(node: &NodeState) -> bool {
+    node.annotations.get(KEEP_CORDONED).is_some_and(|value| value == "true")
+}
+
+/// A person asks Sundown to leave it.
+fn is_ordered(node: &NodeState) -> bool {
+    [RELEASE, IGNORE].iter().any(|key| node.annotations.contains_key(*key))
+}
+
 impl Judge<'_> {
     /// Each write of ours that puts back a Node whose record was released before.
     pub(super) fn returned(&mut self) {
@@ -34,9 +44,6 @@ impl Judge<'_> {
             let Some((old, new)) = write.both().filter(|_| is_us(write.by)) else { continue };
             let had = taint(old).or_else(|| taint_with(old, "PreferNoSchedule")).is_some();
             let has = taint(new).or_else(|| taint_with(new, "PreferNoSchedule")).is_some();
-            let is_kept = |node: &NodeState| {
-                node.annotations.get(KEEP_CORDONED).is_some_and(|value| value == "true")
-            };
             if is_kept(old) && ((had && !has) || (old.unschedulable && !new.unschedulable)) {
                 self.broken(
                     write.at,
@@ -57,7 +64,7 @@ impl Judge<'_> {
                     format!("{}: it was put back after a boot, and it is not up", new.name),
                 );
             }
-            let by_person = [RELEASE, IGNORE].iter().any(|key| old.annotations.contains_key(*key));
+            let by_person = is_ordered(old) || self.was_ordered(write, new, &record);
             let of_another = record["instance"] != instance(new);
             if has_booted
                 || by_person
@@ -74,6 +81,20 @@ impl Judge<'_> {
                 format!("{}: it was put back, and nothing shows that it is back", new.name),
             );
         }
+    }
+
+    /// A person had ordered that while `sundown.dev/keep-cordoned` held it: the write of ours that
+    /// ended this drain found both on the Node, and no hook kept the drain from that.
+    fn was_ordered(&self, write: Write<'_>, node: &NodeState, held: &Value) -> bool {
+        let Some(ended) = held["released"]["at"].as_str() else { return false };
+        self.writes.iter().filter(|w| is_us(w.by) && w.at <= write.at).any(|w| {
+            let Some((old, new)) = w.both() else { return false };
+            new.uid == node.uid
+                && record(new).is_some_and(|record| record["released"]["at"] == ended)
+                && open_record(old).is_some_and(|all| all.iter().all(|one| one["hook"].is_null()))
+                && is_kept(old)
+                && is_ordered(old)
+        })
     }
 
     /// The record names lifecycle actions, and none of them ever began.

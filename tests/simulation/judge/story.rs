@@ -559,6 +559,12 @@ impl<'a> Story<'a> {
         ))
     }
 
+    /// A Node of this name registered after the first of these moments, and by the second.
+    pub fn registered_between(&self, node: &str, after: Moment, until: Moment) -> bool {
+        let mut all = self.added.get(node).into_iter().flatten();
+        all.any(|at| *at > after && *at <= until)
+    }
+
     /// When the Node of an instance went, or became another one's, from that moment on.
     pub fn left_at(&self, node: &str, instance: &str, from: Moment) -> Option<Moment> {
         let gone = self.gone.get(node).into_iter().flatten().copied();

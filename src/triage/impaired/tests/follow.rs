@@ -7,7 +7,7 @@ const REPLACE: Rules<'_> =
     Rules { set_unhealthy_after: Some(AFTER), max_an_hour: 3, reported_unhealthy: NOBODY };
 
 fn annotated(scanned: ScannedNode, key: &str) -> ScannedNode {
-    with(scanned, |node| drop(node.annotations.insert(key.to_owned(), "true".to_owned())))
+    with(scanned, |node| node.annotations.insert(key, "true"))
 }
 
 #[test]

@@ -250,6 +250,44 @@ async fn a_record_that_calls_an_interruption_stale_that_is_not_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_of_a_stop_whose_node_registered_later_is_seen_unless_ec2_could_not_be_asked() {
+    const RUNS: &str = "of an instance that runs on";
+    let evidence = reclaimed().await;
+    let (at, (_, node)) = (accepted(&evidence), node_of(&evidence));
+    let stopped = |registers: bool, is_stale: bool, failing: &str| {
+        doctored(&evidence, |e| {
+            let time = (at - s(40)).strftime(TIME).to_string();
+            edit_bodies(e, |body| {
+                body["detail-type"] = json!("EC2 Instance State-change Notification");
+                body["detail"]["state"] = json!("stopped");
+                body["time"] = json!(time);
+            });
+            edit_first(e, |entry| {
+                entry["kind"] = json!("state-change");
+                entry["state"] = json!("stopped");
+                entry["time"] = json!(time);
+                if is_stale {
+                    entry["stale"] = json!(true);
+                }
+            });
+            let is_added = |e: &&mut Entry| matches!(e.fact, Fact::NodeAdded(_));
+            e.entries.iter_mut().filter(is_added).for_each(|e| e.at = at - s(60));
+            if registers {
+                insert(e, at - s(20), "<test>", Fact::NodeAdded(node.clone()));
+            }
+            always_fails(e, failing);
+        })
+    };
+    keeps(&stopped(false, false, "none"), RUNS, "it was read in time");
+    breaks(&stopped(true, false, "none"), RUNS);
+    breaks(&stopped(false, true, "ec2:DescribeInstances"), "stale after");
+    let unasked = stopped(true, true, "ec2:DescribeInstances");
+    keeps(&unasked, "stale after", "it needs a proof at any age");
+    keeps(&unasked, "stale, although all was well", "nobody could be asked");
+    breaks(&stopped(true, true, "none"), "stale, although all was well");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_names_another_instance_or_another_time_of_its_release_is_seen() {
     const OFF: &str = "from the moment that it says";
     let evidence = hooked().await;

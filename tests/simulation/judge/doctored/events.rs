@@ -163,6 +163,55 @@ async fn an_event_of_what_did_not_happen_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_of_an_end_without_pods_is_true_only_if_the_pods_could_not_be_listed() {
+    const UNTRUE_END: &str = "an Event is not true: Event { reason: \"DrainEnded\"";
+    let mut evidence = hooked().await;
+    let end = accepted(&evidence) + s(9);
+    let ended = |evidence: &Evidence, what: &str, from: Moment, felt: Moment| {
+        let mut evidence = evidence.clone();
+        fault(&mut evidence, what, from, felt);
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("DrainEnded".to_owned(), "Warning".to_owned());
+            (e.first, e.last) = (end, end);
+        })
+    };
+    let begins = accepted(&evidence);
+    keeps(&ended(&evidence, "list nodes", begins, end), UNTRUE_END, "a pod was on the node");
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Bound(_)));
+    keeps(&ended(&evidence, "list pods", begins, end), UNTRUE_END, "nobody could list its pods");
+    breaks(&ended(&evidence, "list nodes", begins, end), UNTRUE_END);
+    breaks(&ended(&evidence, "list pods", begins + s(3), end), UNTRUE_END);
+    breaks(&ended(&evidence, "list pods", begins, end - s(3)), UNTRUE_END);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_pods_stay_may_be_late_only_while_the_calls_of_events_meet_faults() {
+    const UNTRUE_END: &str = "an Event is not true: Event { reason: \"NotEvicted\"";
+    let mut evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    evidence.terms.flags[0].1.push("--on=terminate-hook=cordon".to_owned());
+    // Its record is gone five seconds after the accept.
+    let gone = accepted(&evidence) + s(5);
+    evidence.entries.retain(|e| e.at < gone || !matches!(e.fact, Fact::Annotated { .. }));
+    let provider_id = format!("aws:///eu-west-1a/{instance}");
+    let annotations = std::collections::BTreeMap::new();
+    insert(&mut evidence, gone, "<test>", Fact::Annotated { node, provider_id, annotations });
+    let ended = |after: u64, what: &str, from: u64, felt: u64| {
+        let mut evidence = evidence.clone();
+        fault(&mut evidence, what, gone + s(from), gone + s(felt));
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("NotEvicted".to_owned(), "Normal".to_owned());
+            (e.first, e.last) = (gone + s(after), gone + s(after));
+        })
+    };
+    keeps(&ended(1, "list pods", 0, 1), UNTRUE_END, "its record was there just before");
+    keeps(&ended(4, "create events", 0, 4), UNTRUE_END, "no Event could be written since then");
+    breaks(&ended(4, "list pods", 0, 4), UNTRUE_END);
+    breaks(&ended(4, "create events", 3, 4), UNTRUE_END);
+    breaks(&ended(4, "create events", 0, 3), UNTRUE_END);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thing_that_happens_without_its_event_is_seen() {
     const NONE: &str = "Forced of quorum-0 has no Event";
     let without = |evidence: &Evidence, reason: &str| {

@@ -4,6 +4,7 @@ use serde_json::json;
 use sundown::sim::aws::{Call, InstanceChange, State};
 
 use super::*;
+use crate::harness::NO_CLUSTER_NAME;
 
 const LATE: &str = "was not accepted in time";
 
@@ -88,6 +89,45 @@ async fn an_interruption_of_a_node_that_registered_again_before_is_waited_for() 
     keeps(&with(from - s(10), None), LATE, "it is gone");
     keeps(&with(from + s(2), None), LATE, "it went before it had to be accepted");
     breaks(&with(from + s(5), None), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_a_node_that_registers_later_is_waited_for_unless_the_instance_runs_again() {
+    let mut evidence = hooked().await;
+    led_from_the_beginning(&mut evidence);
+    let (instance, node) = node_of(&evidence);
+    let registered = accepted(&evidence) - s(10);
+    for entry in evidence.entries.iter_mut().filter(|e| e.at < registered) {
+        if matches!(&entry.fact, Fact::Annotated { node: n, .. } if *n == node) {
+            entry.at = registered;
+        }
+    }
+    insert(&mut evidence, registered, "<test>", Fact::NodeAdded(node));
+    let sent = registered - s(15);
+    let after = |state: &str, started: Option<Moment>| {
+        let mut evidence = evidence.clone();
+        let body = json!({
+            "version": "0", "id": "one-more", "source": "aws.ec2",
+            "detail-type": "EC2 Instance State-change Notification",
+            "time": sent.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "detail": { "instance-id": instance, "state": state },
+        });
+        evidence.changes.extend(started.map(|at| InstanceChange {
+            id: instance.clone(),
+            state: State::Running,
+            at,
+        }));
+        let ended = evidence.ended;
+        send(&mut evidence, &body.to_string(), sent, ended);
+        judge(&evidence)
+    };
+    let runs = Some(registered - s(5));
+    for state in ["stopping", "stopped"] {
+        breaks(&after(state, None), LATE);
+        breaks(&after(state, Some(registered + s(1))), LATE);
+        keeps(&after(state, runs), LATE, "what stopped was an earlier run");
+    }
+    breaks(&after("shutting-down", runs), LATE);
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,6 +364,38 @@ async fn a_fault_of_another_node_excuses_only_messages_for_which_a_process_had_n
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_was_given_back_before_its_node_registered_is_hidden_for_a_while() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    // Its Node registers 15 s after it was sent, and it is accepted 5 s later.
+    let with = |received: &[u64], flags: &[&str]| {
+        let mut late = later(&evidence, 20);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        late.terms.flags[0].1.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        for entry in late.entries.iter_mut().filter(|e| e.at < from) {
+            if matches!(entry.fact, Fact::NodeAdded(_) | Fact::Annotated { .. }) {
+                entry.at = from + s(15);
+            }
+        }
+        late.entries.sort_by_key(|e| e.at);
+        let delivery = |seconds: &u64| Delivery { at: from + s(*seconds), by: "sundown-0".into() };
+        for message in &mut late.messages {
+            message.deliveries = received.iter().map(delivery).collect();
+        }
+        judge(&late)
+    };
+    let (both, six) = (["--shared-queue", NO_CLUSTER_NAME], [0, 2, 3, 4, 6, 12]);
+    keeps(&with(&six, &both), LATE, "it was given back for the sixth time, and is hidden for 8 s");
+    breaks(&with(&six, &both[..1]), LATE);
+    breaks(&with(&six, &both[1..]), LATE);
+    breaks(&with(&six[..5], &both), LATE);
+    breaks(&with(&[0, 6, 12], &both), LATE);
+    breaks(&with(&[0, 2, 3, 4, 6, 12, 16], &both), LATE);
+    breaks(&with(&[], &both), LATE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_that_fails_excuses_until_its_process_asks_again() {
     const ASK: &str = "ec2:DescribeInstances";
     let evidence = reclaimed().await;
@@ -354,6 +426,47 @@ async fn a_question_that_fails_excuses_until_its_process_asks_again() {
     breaks(&with(15, Some((from + s(3), "sundown-1"))), LATE);
     breaks(&with(15, Some((from - s(2), "sundown-0"))), LATE);
     breaks(&with(24, Some((from + s(3), "sundown-0"))), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_terminated_instance_stays_on_a_shared_queue_if_its_tags_decide() {
+    let evidence = reclaimed().await;
+    let (instance, _) = node_of(&evidence);
+    let at = accepted(&evidence) + s(5);
+    let time = |format: &str, at: Moment| at.strftime(format).to_string();
+    let health = "%a, %d %b %Y %H:%M:%S GMT";
+    let change = json!({
+        "id": "one-more", "detail-type": "AWS Health Event", "source": "aws.health",
+        "time": time("%Y-%m-%dT%H:%M:%SZ", at),
+        "detail": {
+            "eventArn": "arn:of-the-change", "service": "EC2", "statusCode": "upcoming",
+            "eventTypeCategory": "scheduledChange",
+            "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "lastUpdatedTime": time(health, at), "startTime": time(health, at + s(900)),
+            "affectedEntities": [{ "entityValue": instance, "status": "PENDING" }],
+        },
+    });
+    let spot = json!({
+        "id": "one-more", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "source": "aws.ec2", "time": time("%Y-%m-%dT%H:%M:%SZ", at),
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
+    let with = |body: &Value, is_terminated: bool, flags: &[&str]| {
+        let mut evidence = evidence.clone();
+        send(&mut evidence, &body.to_string(), at, at);
+        evidence.messages.last_mut().unwrap().deleted = None;
+        let (id, state) = (instance.clone(), State::Terminated);
+        let ended = InstanceChange { id, state, at: at - s(1) };
+        evidence.changes.extend(is_terminated.then_some(ended));
+        evidence.terms.flags[0].1.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        judge(&evidence)
+    };
+    let both = ["--shared-queue", "--managed-tag=drain/me"];
+    keeps(&with(&change, true, &both), LATE, "EC2 shows no tags of it");
+    breaks(&with(&change, false, &both), LATE);
+    breaks(&with(&change, true, &both[..1]), LATE);
+    breaks(&with(&change, true, &both[1..]), LATE);
+    breaks(&with(&spot, true, &both), LATE);
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,6 +506,24 @@ async fn a_warning_that_stays_for_another_instance_may_be_a_repeat() {
     breaks(&with(&evidence, &["i-other"], 10, "--verbose"), &late);
     breaks(&with(&evidence, &["i-own"], 10, "--shared-queue"), &late);
     breaks(&with(&evidence, &[], 10, "--shared-queue"), &late);
+    // The other instance has no Node yet.
+    let launched = |other: &str, states: &[(u64, State)], minutes: u64, flag: &str| {
+        let mut evidence = evidence.clone();
+        evidence.changes.extend(states.iter().map(|(before, state)| InstanceChange {
+            id: other.to_owned(),
+            state: *state,
+            at: at - s(*before),
+        }));
+        with(&evidence, &[other], minutes, flag)
+    };
+    let starts = [(60, State::Pending), (40, State::Running)];
+    keeps(&launched("i-own", &starts, 10, "--verbose"), &late, "its message waits for that Node");
+    breaks(&launched("i-own", &starts, 1, "--verbose"), &late);
+    breaks(&launched("i-own", &starts, 10, "--join-timeout=30s"), &late);
+    breaks(&launched("i-own", &[(400, State::Pending)], 10, "--verbose"), &late);
+    let ends = [starts[0], (20, State::ShuttingDown)];
+    breaks(&launched("i-own", &ends, 10, "--verbose"), &late);
+    breaks(&launched("i-other", &starts, 10, "--verbose"), &late);
     // The other instance has a Node, on which the warning is not written down.
     let page = Fact::Annotated {
         node: "own".to_owned(),

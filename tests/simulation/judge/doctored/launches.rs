@@ -55,6 +55,39 @@ async fn a_launch_hook_that_is_abandoned_is_seen_unless_a_flag_says_so_and_its_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_launch_hook_that_times_out_is_seen_unless_its_heartbeats_failed_from_the_first_on() {
+    const TIMED_OUT: &str = "timed out (120s)";
+    const HEARTBEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+    let mut evidence = launched().await;
+    let started = evidence.actions[0].started;
+    let at = started + s(120);
+    longer(&mut evidence, at + s(60));
+    *end(&mut evidence) =
+        ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
+    evidence.actions[0].heartbeats.clear();
+    breaks(&judge(&evidence), TIMED_OUT);
+    let own = format!("asg/boot/{}", evidence.actions[0].instance);
+    // One each 10 s, and no answer: each is felt for 23 s.
+    let failed = |by: &str, object: &str, first: u64, last: u64| {
+        let mut evidence = evidence.clone();
+        evidence.disturbances.extend((first..=last).step_by(10).map(|after| Disturbance {
+            at: started + s(after),
+            until: None,
+            by: by.to_owned(),
+            what: HEARTBEAT.to_owned(),
+            object: object.to_owned(),
+            is_silent: false,
+        }));
+        judge(&evidence)
+    };
+    keeps(&failed("sundown-0", &own, 35, 115), TIMED_OUT, "the first was in time, and all failed");
+    breaks(&failed("sundown-0", &own, 35, 55), TIMED_OUT);
+    breaks(&failed("sundown-0", &own, 70, 110), TIMED_OUT);
+    breaks(&failed("sundown-0", "asg/boot/i-another", 35, 115), TIMED_OUT);
+    breaks(&failed("sundown-9", &own, 35, 115), TIMED_OUT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_message_of_a_launch_hook_that_is_deleted_while_the_hook_waits_is_seen() {
     let mut evidence = launched().await;
     keeps(&judge(&evidence), LOST, "the hook was completed before");

@@ -1,7 +1,7 @@
 //! Which messages are deleted.
 
 use serde_json::json;
-use sundown::sim::aws::ActionReport;
+use sundown::sim::aws::{ActionReport, InstanceChange, State};
 
 use super::*;
 
@@ -39,6 +39,35 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
     };
     keeps(&recorded(&of_hook), LOST, "the same action once more");
     breaks(&recorded(&of_hook.replace(&first.token, token)), LOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_is_deleted_without_a_record_is_seen_unless_its_node_is_of_a_later_start() {
+    let evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    let at = accepted(&evidence) - s(1);
+    let deleted = |registers: bool, starts: bool| {
+        let mut evidence = evidence.clone();
+        if registers {
+            insert(&mut evidence, at - s(5), "<test>", Fact::NodeAdded(node.clone()));
+        }
+        evidence.changes.extend(starts.then(|| InstanceChange {
+            id: instance.clone(),
+            state: State::Running,
+            at: at - s(10),
+        }));
+        let body = json!({
+            "version": "0", "id": "one-more", "source": "aws.ec2",
+            "detail-type": "EC2 Instance State-change Notification",
+            "time": (at - s(20)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "detail": { "instance-id": instance, "state": "stopped" },
+        });
+        send(&mut evidence, &body.to_string(), at - s(20), at);
+        judge(&evidence)
+    };
+    keeps(&deleted(true, true), LOST, "the instance runs again");
+    breaks(&deleted(true, false), LOST);
+    breaks(&deleted(false, true), LOST);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,15 @@
 //! Nodes that are put back although nothing shows that their instances are back.
 
-use sundown::sim::aws::{ServiceChange, ServiceEvent};
+use sundown::sim::{
+    aws::{ServiceChange, ServiceEvent},
+    kube::NodeState,
+};
 
 use super::*;
 
 const NOTHING: &str = "nothing shows that it is back";
+const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
+const RELEASE: &str = "sundown.dev/release";
 
 /// An instance left its warm pool, no event reported it, and its Node was put back.
 async fn returned() -> Evidence {
@@ -65,6 +70,70 @@ async fn a_node_of_a_spot_reclaim_that_is_put_back_is_seen() {
     breaks(&judge(&evidence), NOTHING);
 }
 
+/// A spot notice, and a person who keeps the node cordoned and asks for its release. It is put back
+/// when that person no longer keeps it.
+async fn held() -> Evidence {
+    let stage = Stage::new(52);
+    let instance = stage.spot_group(3).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let sundown = led(&stage, &[]).await;
+    stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
+    stage.until(10, "it is accepted", || stage.record(&instance).is_some()).await;
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"][KEEP_CORDONED] = "true".into();
+        n["metadata"]["annotations"][RELEASE] = "true".into();
+    });
+    stage
+        .until(10, "its drain is over", || {
+            stage.record(&instance).is_some_and(|record| record["released"].is_object())
+        })
+        .await;
+    stage.pass(5).await;
+    assert!(stage.is_cordoned(&instance), "a person keeps it");
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        drop(n["metadata"]["annotations"].as_object_mut().unwrap().remove(KEEP_CORDONED));
+    });
+    stage.until(10, "it is put back", || !stage.is_cordoned(&instance)).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_put_back_when_nobody_keeps_it_any_more_is_seen_unless_that_was_ordered() {
+    let evidence = held().await;
+    keeps(&judge(&evidence), NOTHING, "a person had asked for its release");
+    let with = |change: &dyn Fn(&mut NodeState)| {
+        let mut evidence = evidence.clone();
+        for entry in &mut evidence.entries {
+            if let Fact::NodeChanged(state) = &mut entry.fact {
+                change(state);
+            }
+        }
+        judge(&evidence)
+    };
+    breaks(&with(&|s| drop(s.annotations.remove(RELEASE))), NOTHING);
+    breaks(&with(&|s| drop(s.annotations.remove(KEEP_CORDONED))), NOTHING);
+    let with_hook = with(&|s| {
+        let Some(text) = s.annotations.get_mut("sundown.dev/record") else { return };
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        record["interruptions"][0]["hook"] = "drain".into();
+        *text = record.to_string();
+    });
+    breaks(&with_hook, NOTHING);
+    // Another drain has ended since.
+    let ended_again = with(&|s| {
+        let is_kept = s.annotations.contains_key(KEEP_CORDONED);
+        let text = s.annotations.get_mut("sundown.dev/record").filter(|_| !is_kept);
+        let Some(text) = text else { return };
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        if record["released"].is_object() {
+            record["released"]["at"] = "2026-01-05T09:30:00Z".into();
+        }
+        *text = record.to_string();
+    });
+    breaks(&ended_again, NOTHING);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_put_back_although_a_person_keeps_it_cordoned_is_seen() {
     const KEPT: &str = "a person keeps it cordoned";
@@ -72,7 +141,7 @@ async fn a_node_that_is_put_back_although_a_person_keeps_it_cordoned_is_seen() {
     keeps(&judge(&evidence), KEPT, "nobody did");
     for entry in &mut evidence.entries {
         if let Fact::NodeChanged(state) = &mut entry.fact {
-            state.annotations.insert("sundown.dev/keep-cordoned".to_owned(), "true".to_owned());
+            state.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
         }
     }
     breaks(&judge(&evidence), KEPT);
