@@ -205,7 +205,7 @@ async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_
         let heartbeats = action.heartbeats.iter().filter(|b| **b > at && **b < back).count();
         assert!(
             heartbeats >= 2 && action.longest_gap(back) < BEAT,
-            "it is beaten meanwhile: {action:?}"
+            "it gets heartbeats meanwhile: {action:?}"
         );
     }
 

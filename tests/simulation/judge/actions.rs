@@ -169,7 +169,7 @@ impl Judge<'_> {
             self.broken(
                 end,
                 format!(
-                    "{name} timed out ({timeout:?}), last beaten {last}, although all was well \
+                    "{name} timed out ({timeout:?}), last heartbeat {last}, although all was well \
                      for {calm:?}"
                 ),
             );

@@ -1,10 +1,7 @@
 //! Messages: none is deleted before what it asks for is written down.
 
 use std::time::Duration;
-use sundown::{
-    domain::Moment,
-    sim::{aws::State, kube::NodeState},
-};
+use sundown::{domain::Moment, sim::kube::NodeState};
 
 use super::{
     Belongs, Judge, Response, SLACK, Terms,
@@ -161,15 +158,10 @@ impl Judge<'_> {
         is_stop && node.is_some_and(|n| self.story.registered_between(n, notice.time(), at))
     }
 
-    /// The same of an instance that does run again: what stopped was an earlier run, which asks for
-    /// nothing any more.
+    /// The same of an instance that does run: what stopped was an earlier run, or the message is not
+    /// true. It asks for nothing.
     pub(super) fn runs_again(&self, notice: &Notice, at: Moment) -> bool {
-        let instance = &notice.event.instance;
-        let mut changes = self.evidence.changes.iter();
-        let has_started = changes.any(|c| {
-            c.id == *instance && c.state == State::Running && notice.sent < c.at && c.at <= at
-        });
-        has_started && self.may_run_again(notice, at) && !self.story.is_ending(instance, at)
+        self.may_run_again(notice, at) && !self.story.is_ending(&notice.event.instance, at)
     }
 
     /// What was written on the node when it was decided says as much: it is drained, and is over no

@@ -64,7 +64,7 @@ impl Judge<'_> {
                     format!("{}: it was put back after a boot, and it is not up", new.name),
                 );
             }
-            let by_person = is_ordered(old) || self.was_ordered(write, new, &record);
+            let by_person = is_ordered(old) || self.was_held(write, new, &record);
             let of_another = record["instance"] != instance(new);
             if has_booted
                 || by_person
@@ -83,18 +83,31 @@ impl Judge<'_> {
         }
     }
 
-    /// A person had ordered that while `sundown.dev/keep-cordoned` held it: the write of ours that
-    /// ended this drain found both on the Node, and no hook kept the drain from that.
-    fn was_ordered(&self, write: Write<'_>, node: &NodeState, held: &Value) -> bool {
+    /// `sundown.dev/keep-cordoned` held what was due when the drain ended: the write of ours that
+    /// ended it found that annotation, and either the order of a person, and no hook kept the drain
+    /// from that, or nothing but recommendations that had expired.
+    fn was_held(&self, write: Write<'_>, node: &NodeState, held: &Value) -> bool {
         let Some(ended) = held["released"]["at"].as_str() else { return false };
         self.writes.iter().filter(|w| is_us(w.by) && w.at <= write.at).any(|w| {
             let Some((old, new)) = w.both() else { return false };
             new.uid == node.uid
                 && record(new).is_some_and(|record| record["released"]["at"] == ended)
-                && open_record(old).is_some_and(|all| all.iter().all(|one| one["hook"].is_null()))
                 && is_kept(old)
-                && is_ordered(old)
+                && open_record(old).is_some_and(|all| {
+                    is_ordered(old) && all.iter().all(|one| one["hook"].is_null())
+                        || all.iter().all(|one| self.has_expired(instance(node), one, w.at))
+                })
         })
+    }
+
+    /// The entry is a recommendation, and no interruption followed it within its time.
+    fn has_expired(&self, instance: &str, entry: &Value, at: Moment) -> bool {
+        let event = entry["event"].as_str().unwrap_or_default();
+        let accepted = self.story.first_told(instance, event, None);
+        entry["kind"] == "rebalance"
+            && accepted.is_some_and(|accepted| {
+                accepted + self.evidence.terms.rebalance_ttl() <= at + ROUNDED
+            })
     }
 
     /// The record names lifecycle actions, and none of them ever began.

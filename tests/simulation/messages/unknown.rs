@@ -76,7 +76,8 @@ async fn c38_a_hook_of_an_instance_of_ours_that_is_going_or_gone_is_completed_at
 }
 
 #[tokio::test(start_paused = true)]
-async fn c38_an_instance_of_ours_that_runs_is_waited_for_and_beaten_until_the_join_timeout() {
+async fn c38_an_instance_of_ours_that_runs_is_waited_for_and_gets_heartbeats_until_the_join_timeout()
+ {
     let stage = Stage::new(93);
     let sundown = stage.settled(&[]).await;
     let ours = stage.group_without_nodes("asg", 2, 60, &[continuing_hook("drain", 60)]);

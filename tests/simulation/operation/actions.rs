@@ -31,7 +31,7 @@ impl Stage {
         assert!(!self.world.aws.send_event(&queue, &body).is_empty());
     }
 
-    /// It was beaten in time and completed by one call of ours.
+    /// Its heartbeats came in time, and it was completed by one call of ours.
     fn served(&self, token: &str) {
         let action = self.action_of(token);
         super::completed_once(&action);

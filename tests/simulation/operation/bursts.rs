@@ -249,8 +249,8 @@ async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without
     stage.world.aws.terminate(&hooked, true);
     stage.world.aws.terminate_in_ec2(&spot);
     stage.spot_warning(&spot, "spot-1");
-    // The instance of the hook still runs: it might become a Node yet, so it is beaten and
-    // completed five minutes after its launch.
+    // The instance of the hook still runs, so it might become a Node yet: the action gets
+    // heartbeats, and is completed five minutes after the launch.
     stage.until(310, "the action is completed", || stage.is_over(&hooked)).await;
     stage.completed_once(&hooked);
     let (launched, ended) = (

@@ -140,7 +140,8 @@ async fn a_window_that_runs_out_is_the_deadline_and_counts_as_a_miss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c60_c66_an_action_that_somebody_else_ended_is_beaten_once_more_and_the_drain_goes_on() {
+async fn c60_c66_an_action_that_somebody_else_ended_gets_one_more_heartbeat_and_the_drain_goes_on()
+{
     let stage = Stage::new(60);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 200);
@@ -236,7 +237,7 @@ async fn c63_the_interval_comes_from_the_hook_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c63_a_hook_that_cannot_be_described_is_beaten_as_if_it_had_thirty_seconds() {
+async fn c63_a_hook_that_cannot_be_described_gets_heartbeats_as_if_it_had_thirty_seconds() {
     let stage = Stage::new(631);
     let instance = stage.group(1, 600).remove(0);
     stage.slow_pod(&instance, "slow", 300);
@@ -290,7 +291,7 @@ async fn c63_a_hook_that_is_gone_when_its_event_is_read_is_contradicted_and_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn c64_an_event_that_is_read_late_is_beaten_at_once() {
+async fn c64_an_event_that_is_read_late_gets_a_heartbeat_at_once() {
     let stage = Stage::new(64);
     let instance = stage.group(1, 120).remove(0);
     stage.slow_pod(&instance, "slow", 100);

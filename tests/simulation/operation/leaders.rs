@@ -375,7 +375,9 @@ async fn c72_one_replica_that_is_killed_goes_on_after_its_restart() {
     first.kill();
     stage.pass(20).await;
     let again = stage.lead("sundown-1", &[]).await;
-    stage.until(3, "it is beaten at once", || !stage.action(&instance).heartbeats.is_empty()).await;
+    stage
+        .until(3, "it gets a heartbeat at once", || !stage.action(&instance).heartbeats.is_empty())
+        .await;
     stage.until(300, "the action is completed", || stage.all_over()).await;
     stage.all_completed_once();
     assert_eq!(stage.removals().len(), 1, "evicted once: {:?}", stage.removals());

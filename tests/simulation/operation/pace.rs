@@ -93,7 +93,7 @@ async fn a_proof_that_is_not_allowed_is_asked_for_slowly() {
     let calls = stage.world.aws.count(BEAT);
     assert!((5..60).contains(&calls), "{calls} heartbeats in ten minutes");
     stage.world.aws.end_fault(denied);
-    stage.until(35, "it is beaten", || !stage.action(&instance).heartbeats.is_empty()).await;
+    stage.until(35, "it gets a heartbeat", || !stage.action(&instance).heartbeats.is_empty()).await;
     sundown.kill();
     stage.end();
 }
@@ -124,7 +124,7 @@ async fn a_take_over_of_more_than_a_thousand_keeps_those_alive_with_least_time_f
             firsts.entry(object).or_insert(at);
         }
     }
-    assert_eq!(firsts.len(), 1_100, "each is beaten once at least");
+    assert_eq!(firsts.len(), 1_100, "each gets one at least");
     let mut moments: Vec<_> = firsts.values().copied().collect();
     moments.sort();
     at_most(20, &moments);

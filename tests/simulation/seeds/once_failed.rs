@@ -383,4 +383,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_806_000_004_884, "an Event was not true"),
     (1_806_000_005_603, "a hook was given up"),
     (1_806_000_005_639, "an interruption was not accepted in time"),
+    (1_806_000_008_070, "an interruption was not accepted in time"),
+    (1_806_000_008_356, "a node was put back without a reason"),
 ];

@@ -112,11 +112,9 @@ async fn a_stop_of_a_node_that_registers_later_is_waited_for_unless_the_instance
             "time": sent.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             "detail": { "instance-id": instance, "state": state },
         });
-        evidence.changes.extend(started.map(|at| InstanceChange {
-            id: instance.clone(),
-            state: State::Running,
-            at,
-        }));
+        let change = |state, at| InstanceChange { id: instance.clone(), state, at };
+        evidence.changes.push(change(State::Stopping, sent));
+        evidence.changes.extend(started.map(|at| change(State::Running, at)));
         let ended = evidence.ended;
         send(&mut evidence, &body.to_string(), sent, ended);
         judge(&evidence)

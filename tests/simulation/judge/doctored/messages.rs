@@ -51,11 +51,9 @@ async fn a_stop_that_is_deleted_without_a_record_is_seen_unless_its_node_is_of_a
         if registers {
             insert(&mut evidence, at - s(5), "<test>", Fact::NodeAdded(node.clone()));
         }
-        evidence.changes.extend(starts.then(|| InstanceChange {
-            id: instance.clone(),
-            state: State::Running,
-            at: at - s(10),
-        }));
+        let change = |state, at| InstanceChange { id: instance.clone(), state, at };
+        evidence.changes.push(change(State::Stopped, at - s(20)));
+        evidence.changes.extend(starts.then(|| change(State::Running, at - s(10))));
         let body = json!({
             "version": "0", "id": "one-more", "source": "aws.ec2",
             "detail-type": "EC2 Instance State-change Notification",
@@ -328,7 +326,7 @@ async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
 async fn what_another_node_says_that_claims_the_instance_counts_only_while_the_kubelet_of_its_own_is_silent()
  {
     let mut evidence = overdue().await;
-    let (_, own) = node_of(&evidence);
+    let (instance, own) = node_of(&evidence);
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
     for entry in &mut evidence.entries {
         if let Fact::Annotated { node, annotations, .. } = &mut entry.fact
@@ -338,6 +336,7 @@ async fn what_another_node_says_that_claims_the_instance_counts_only_while_the_k
         }
     }
     state_change(&mut evidence, "stopping", 35, at);
+    evidence.changes.push(InstanceChange { id: instance, state: State::Stopping, at: at - s(35) });
     let with = |silent: Option<u64>| {
         let mut evidence = evidence.clone();
         evidence.hands.extend(silent.map(|seconds| (at - s(seconds), own.clone(), "lost")));

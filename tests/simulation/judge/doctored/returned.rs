@@ -134,6 +134,54 @@ async fn a_node_that_is_put_back_when_nobody_keeps_it_any_more_is_seen_unless_th
     breaks(&ended_again, NOTHING);
 }
 
+/// A recommendation that expires while a person keeps the node cordoned. It is put back when that
+/// person no longer keeps it.
+async fn expired() -> Evidence {
+    let stage = Stage::new(53);
+    let instance = stage.spot_group(3).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let sundown = led(&stage, &["--on=rebalance=drain", "--rebalance-ttl=1m"]).await;
+    stage.world.aws.rebalance_recommendation(&instance);
+    stage.until(10, "it is accepted", || stage.record(&instance).is_some()).await;
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"][KEEP_CORDONED] = "true".into();
+    });
+    stage
+        .until(70, "it has expired", || {
+            stage.record(&instance).is_some_and(|record| record["released"].is_object())
+        })
+        .await;
+    stage.pass(5).await;
+    assert!(stage.is_cordoned(&instance), "a person keeps it");
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        drop(n["metadata"]["annotations"].as_object_mut().unwrap().remove(KEEP_CORDONED));
+    });
+    stage.until(10, "it is put back", || !stage.is_cordoned(&instance)).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_put_back_when_nobody_keeps_it_any_more_is_seen_unless_what_it_held_expired()
+{
+    let evidence = expired().await;
+    keeps(&judge(&evidence), NOTHING, "the recommendation expired");
+    let mut longer = evidence.clone();
+    for (_, flags) in &mut longer.terms.flags {
+        flags.retain(|flag| !flag.starts_with("--rebalance-ttl"));
+    }
+    breaks(&judge(&longer), NOTHING);
+    let mut of_spot = evidence;
+    for entry in &mut of_spot.entries {
+        let Fact::NodeChanged(state) = &mut entry.fact else { continue };
+        let Some(text) = state.annotations.get_mut("sundown.dev/record") else { continue };
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        record["interruptions"][0]["kind"] = "spot".into();
+        *text = record.to_string();
+    }
+    breaks(&judge(&of_spot), NOTHING);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_put_back_although_a_person_keeps_it_cordoned_is_seen() {
     const KEPT: &str = "a person keeps it cordoned";
