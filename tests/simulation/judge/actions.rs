@@ -409,10 +409,11 @@ impl Judge<'_> {
 
     /// When the process that completed an action first tried to, of the time for which it has led
     /// without a break. A new leader looks at the node anew. A call that AWS took seconds to
-    /// process counts from when it came in.
+    /// process counts from when it came in. A call from before the action was for an earlier
+    /// action of the hook.
     fn first_tried(&self, action: &ActionReport, at: Moment) -> Option<Moment> {
         let by = &action.end.as_ref()?.by;
-        let since = self.leaders.leads_since(by, at)?;
+        let since = self.leaders.leads_since(by, at)?.max(action.started);
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let is_try =
             |api: &str, of: &str, from: &str| api == COMPLETE && of == object && from == by;

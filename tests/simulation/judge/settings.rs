@@ -13,8 +13,9 @@ impl Judge<'_> {
     /// The values of a setting that may apply to the drain of an instance: the annotation of its
     /// Node, otherwise the metadata of its hooks, otherwise the flag. There are several because a
     /// change of an annotation is not known at once, and because a longest grace period of a hook
-    /// does not count before AWS has confirmed its action. `allowed` returns `None` for a text that gives no value, or one that the flags do
-    /// not allow.
+    /// does not count before AWS has confirmed its action. The flag does not count while the record
+    /// names a hook that gives the setting, and has named it for some seconds. `allowed` returns
+    /// `None` for a text that gives no value, or one that the flags do not allow.
     fn applying<T: Clone>(
         &self,
         instance: &str,
@@ -26,10 +27,11 @@ impl Judge<'_> {
         let recorded = self.story.told_last(instance, at);
         let of_hooks = recorded.iter().filter_map(|one| allowed(one.settings.get(key)?));
         let before = self.story.told_last(instance, at - KNOWN);
-        let was_given = before
+        let is_given = before
             .iter()
-            .any(|one| one.settings.get(key).is_some_and(|text| allowed(text).is_some()));
-        let flag = (!was_given || key == "max-grace-period").then_some(flag);
+            .filter(|one| one.settings.get(key).is_some_and(|text| allowed(text).is_some()))
+            .any(|one| self.story.is_still_told(instance, one, at));
+        let flag = (!is_given || key == "max-grace-period").then_some(flag);
         let otherwise: Vec<T> = of_hooks.chain(flag).collect();
         let Some(node) = self.evidence.nodes.get(instance) else { return otherwise };
         let mut all = Vec::new();

@@ -210,10 +210,7 @@ impl<'a> Story<'a> {
     fn remember(&mut self, instance: &str, at: Moment, recorded: &[Rc<RecordedInterruption>]) {
         let all = self.recorded.entry(instance.to_owned()).or_default();
         for one in recorded {
-            let same = |other: &RecordedInterruption| {
-                (&other.event, &other.hook, other.accepted) == (&one.event, &one.hook, one.accepted)
-            };
-            if !all.iter().any(|(_, other)| same(other)) {
+            if !all.iter().any(|(_, other)| is_same(other, one)) {
                 all.push((at, one.clone()));
             }
         }
@@ -317,6 +314,20 @@ impl<'a> Story<'a> {
             }
         }
         all
+    }
+
+    /// On a Node that this instance has had, the last record of the instance holds this
+    /// interruption.
+    pub(super) fn is_still_told(
+        &self,
+        instance: &str,
+        one: &RecordedInterruption,
+        now: Moment,
+    ) -> bool {
+        let is_it =
+            |page: &&Page| page.instance == instance && page.at <= now && page.record.is_some();
+        let mut last = self.pages.values().filter_map(|pages| pages.iter().rev().find(is_it));
+        last.any(|page| page.recorded.iter().any(|other| is_same(other, one)))
     }
 
     /// How long the drain of an interruption may take: what the Node says, else its hook, else the
@@ -745,6 +756,11 @@ impl<'a> Story<'a> {
     pub fn hand(&self, node: &str, what: &str, at: Moment) -> bool {
         self.evidence.hands.iter().any(|(t, n, w)| *t <= at && n == node && *w == what)
     }
+}
+
+/// Both are the same interruption, accepted once.
+fn is_same(one: &RecordedInterruption, other: &RecordedInterruption) -> bool {
+    (&one.event, &one.hook, one.accepted) == (&other.event, &other.hook, other.accepted)
 }
 
 /// Two thirds of a window that began then are over, as exactly as AWS's clock can be measured.

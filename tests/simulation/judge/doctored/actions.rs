@@ -182,6 +182,11 @@ async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_tha
     keeps(&tried(6, US), EARLY, "its node was empty then");
     breaks(&tried(2, US), EARLY);
     breaks(&tried(6, "sundown-9"), EARLY);
+    // The call completed an earlier action of the hook.
+    let mut began_later = evidence.clone();
+    began_later.actions[0].started = at - s(5);
+    began_later.calls.push(Call { at: at - s(6), ..completion.clone() });
+    breaks(&judge(&began_later), EARLY);
     // AWS took seconds to process the call.
     let came_in = |ago: u64, by: &str| {
         let mut evidence = evidence.clone();
@@ -377,6 +382,17 @@ async fn an_instance_that_is_abandoned_although_its_group_does_not_retain_it_is_
     evidence.terms.retaining.insert(group.clone());
     keeps(&judge(&evidence), NOT, "its pod was left at the deadline");
     breaks(&judge(&evidence), "LifecycleCompleted");
+    // An earlier action of the hook was completed a second after the pod came, when nobody could
+    // have seen it.
+    let mut again = evidence.clone();
+    led_from_the_beginning(&mut again);
+    let at = again.actions[0].started - s(4);
+    let bound = |e: &&mut Entry| matches!(e.fact, Fact::Bound(_));
+    again.entries.iter_mut().filter(bound).for_each(|e| e.at = at - s(1));
+    let completes = |c: &&Call| c.api == "autoscaling:CompleteLifecycleAction";
+    let completion = again.calls.iter().find(completes).unwrap().clone();
+    again.calls.push(Call { at, ..completion });
+    keeps(&judge(&again), NOT, "the node was empty for an earlier action only");
     evidence.terms.flags[0].1.retain(|of_it| *of_it != flag);
     breaks(&judge(&evidence), NOT);
 

@@ -38,6 +38,58 @@ async fn a_force_that_a_flag_forbids_or_puts_off_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_force_that_a_hook_forbids_is_seen_unless_the_last_record_does_not_name_the_hook() {
+    const FORBIDDEN: &str = "which --force-after or a setting forbids";
+    let mut evidence = reclaimed().await;
+    let (instance, _) = node_of(&evidence);
+    let (sent, forced) =
+        (accepted(&evidence), when(&evidence, |f| matches!(f, Fact::Deleted { .. })));
+    let time = sent.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let body = json!({
+        "version": "0", "id": "one-more", "source": "aws.autoscaling",
+        "detail-type": "EC2 Instance-terminate Lifecycle Action", "time": time,
+        "detail": {
+            "AutoScalingGroupName": "asg", "LifecycleHookName": "drain",
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+            "EC2InstanceId": instance,
+            "LifecycleActionToken": "00000000-0000-4000-8000-000000000009",
+            "NotificationMetadata": "{\"sundown\":{\"force-after\":\"never\"}}",
+        },
+    });
+    send(&mut evidence, &body.to_string(), sent, forced);
+    let of_spot = evidence.entries.iter().map(|e| &e.fact).find(|f| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    });
+    let of_spot = of_spot.unwrap().clone();
+    let mut with_hook = of_spot.clone();
+    if let Fact::Annotated { annotations, .. } = &mut with_hook {
+        let text = annotations.get_mut("sundown.dev/record").unwrap();
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        record["interruptions"].as_array_mut().unwrap().push(json!({
+            "kind": "terminate-hook", "event": "one-more", "time": time, "accepted": time,
+            "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000009",
+        }));
+        *text = record.to_string();
+    }
+    let named = |from: u64, until: Option<u64>| {
+        let before = |millis: u64| forced - Duration::from_millis(millis);
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, before(from), "sundown-0", with_hook.clone());
+        if let Some(until) = until {
+            insert(&mut evidence, before(until), "sundown-0", of_spot.clone());
+        }
+        judge(&evidence)
+    };
+    breaks(&named(10_000, None), FORBIDDEN);
+    keeps(&named(2_000, None), FORBIDDEN, "the hook was hardly known");
+    for until in [100, 1_000, 2_500, 6_000] {
+        keeps(&named(10_000, Some(until)), FORBIDDEN, "the last record does not name the hook");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_that_is_given_up_when_its_pods_were_to_be_gone_is_seen() {
     const EARLY: &str = "was completed before";
     let mut evidence = overdue().await;
