@@ -315,7 +315,8 @@ impl Judge<'_> {
     }
 
     /// Some process has `--evict-after`, the drain goes on, and the process that leads has removed no
-    /// pod of the node in it before: a new leader waits once more for a replacement.
+    /// pod of the node in it before: a new leader waits once more for a replacement. The Event may
+    /// be late while the calls of Events meet faults.
     fn evictions_wait(&self, node: &str, at: Moment) -> bool {
         let made_up = self.evidence.hands.iter().filter_map(|(at, name, what)| {
             (name == node && *what == "record made up").then_some(*at)
@@ -324,7 +325,7 @@ impl Judge<'_> {
         let accepted = begun.filter(|accepted| *accepted <= at + SECOND).max();
         let may_wait = !self.evidence.terms.each("--evict-after").is_empty();
         // Only so many Events are written in a second, and a replacement may be ready at once.
-        let written = at - SECOND;
+        let written = self.waits_since(at) - SECOND;
         let leads = self.leaders.at(at + SECOND).and_then(|holder| {
             let since = self.leaders.leads_since(holder.process?, at + SECOND);
             Some(since.unwrap_or(holder.at))
@@ -333,6 +334,14 @@ impl Judge<'_> {
             self.has_removed(node, leads.map_or(since, |at| at.max(since)), written)
         };
         may_wait && accepted.is_some_and(|since| !has_removed(since))
+    }
+
+    /// Since when an Event that was written at this moment may have waited for its call: since the
+    /// calls of Events began to meet faults without a break until then. Each Event waits for those
+    /// before it. Without such faults, it is this moment.
+    fn waits_since(&self, at: Moment) -> Moment {
+        let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
+        self.excused_since(scope, at).unwrap_or(at)
     }
 
     /// Sundown has removed a pod of this node between these moments.
@@ -645,13 +654,10 @@ impl Judge<'_> {
     }
 
     /// No interruption in the record of the Node was of a kind that is drained: just before the
-    /// Event, or before the calls of Events began to meet faults without a break until then. Each
-    /// Event waits for those before it, and an instance that ends with the completion of its hook
-    /// has a new record meanwhile.
+    /// Event, or just before it may have begun to wait for its call. An instance that ends with the
+    /// completion of its hook has a new record meanwhile.
     fn was_drained_without_evictions(&self, node: &str, at: Moment) -> bool {
-        let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
-        let since = self.excused_since(scope, at).unwrap_or(at);
-        self.drain_keeps_pods(node, since - SECOND, at + SECOND)
+        self.drain_keeps_pods(node, self.waits_since(at) - SECOND, at + SECOND)
     }
 
     fn had_pods(&self, node: &str, at: Moment) -> bool {

@@ -80,19 +80,37 @@ impl Judge<'_> {
         })
     }
 
+    /// A launch whose message says so. If its message was lost: one after which the instance was in
+    /// the pool.
     fn is_into_pool(&self, action: &ActionReport) -> bool {
-        let evidence = self.evidence;
-        let is_of_action = |body: &str| {
-            body.contains(&action.token) && body.contains("\"Destination\":\"WarmPool\"")
+        let says = |destination: &str| {
+            let mut messages = self.evidence.messages.iter();
+            messages.any(|m| m.body.contains(&action.token) && m.body.contains(destination))
         };
-        let ended = action.end.as_ref().map(|end| end.at);
-        let entered = evidence.service_changes.iter().any(|c| {
+        action.transition == Transition::Launching
+            && (says("\"Destination\":\"WarmPool\"")
+                || (!says("\"Destination\":\"AutoScalingGroup\"") && self.leads_into_pool(action)))
+    }
+
+    /// Its instance was in the pool soon after its end, and no terminate hook of the instance began
+    /// in between: a scale-in takes an instance into the pool through those.
+    fn leads_into_pool(&self, action: &ActionReport) -> bool {
+        let Some(end) = action.end.as_ref().map(|end| end.at) else { return false };
+        let is_scaled_in = |entered: Moment| {
+            self.evidence.actions.iter().any(|a| {
+                a.instance == action.instance
+                    && a.transition == Transition::Terminating
+                    && end <= a.started
+                    && a.started <= entered
+            })
+        };
+        self.evidence.service_changes.iter().any(|c| {
             c.instance == action.instance
                 && c.change == ServiceEvent::IntoWarmPool
-                && ended.is_some_and(|end| end <= c.at && c.at <= end + ENTERED)
-        });
-        action.transition == Transition::Launching
-            && (entered || evidence.messages.iter().any(|m| is_of_action(&m.body)))
+                && end <= c.at
+                && c.at <= end + ENTERED
+                && !is_scaled_in(c.at)
+        })
     }
 
     /// The Node as the API server had it at this moment.

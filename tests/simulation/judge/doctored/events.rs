@@ -65,6 +65,28 @@ async fn an_event_that_evictions_wait_is_true_only_from_the_accept_to_the_first_
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_evictions_wait_may_be_late_only_while_the_calls_of_events_meet_faults() {
+    const UNTRUE_WAIT: &str = "an Event is not true: Event { reason: \"EvictionsWait\"";
+    let mut evidence = hooked().await;
+    evidence.terms.flags[0].1.push("--evict-after=terminate-hook=1s".to_owned());
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    // Written five seconds after the first eviction.
+    let late = |what: &str, from: Moment, felt: u64| {
+        let mut evidence = evidence.clone();
+        fault(&mut evidence, what, from, evicted + s(felt));
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("EvictionsWait".to_owned(), "Normal".to_owned());
+            (e.first, e.last) = (evicted + s(5), evicted + s(5));
+        })
+    };
+    let before = evicted - Duration::from_millis(10);
+    keeps(&late("create events", before, 5), UNTRUE_WAIT, "its call met a fault since then");
+    breaks(&late("list pods", before, 5), UNTRUE_WAIT);
+    breaks(&late("create events", evicted + s(2), 5), UNTRUE_WAIT);
+    breaks(&late("create events", before, 4), UNTRUE_WAIT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_of_what_did_not_happen_is_seen() {
     let evidence = reclaimed().await;
     for reason in [

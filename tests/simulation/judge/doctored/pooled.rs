@@ -1,6 +1,6 @@
 //! Nodes of warm pools that are cordoned without a reason, or too late.
 
-use sundown::sim::aws::{GroupSpec, HookSpec};
+use sundown::sim::aws::{GroupSpec, HookSpec, ServiceEvent, Transition};
 
 use super::*;
 
@@ -48,4 +48,40 @@ async fn a_hook_that_is_completed_before_the_node_of_the_pool_is_cordoned_is_see
     let started = evidence.actions[0].started;
     evidence.actions[0].end.as_mut().unwrap().at = started;
     breaks(&judge(&evidence), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_into_the_group_needs_no_cordon_although_a_scale_in_to_the_pool_follows() {
+    let mut evidence = pooled().await;
+    let launch = evidence.actions[0].clone();
+    let end = launch.started;
+    evidence.actions[0].end.as_mut().unwrap().at = end;
+    let entries = evidence.service_changes.iter_mut();
+    entries.filter(|c| c.change == ServiceEvent::IntoWarmPool).for_each(|c| c.at = end + s(50));
+    let after = |destination: Option<&str>, scale_in: Option<Moment>| {
+        let mut evidence = evidence.clone();
+        for message in &mut evidence.messages {
+            message.body = match destination {
+                Some(destination) => message.body.replace("WarmPool", destination).into(),
+                // It was lost.
+                None => message.body.replace(&launch.token, "another").into(),
+            };
+        }
+        evidence.actions.extend(scale_in.map(|started| ActionReport {
+            hook: "sundown-terminate".to_owned(),
+            token: "00000000-0000-4000-8000-000000000009".to_owned(),
+            transition: Transition::Terminating,
+            started,
+            heartbeats: Vec::new(),
+            end: None,
+            ..launch.clone()
+        }));
+        judge(&evidence)
+    };
+    breaks(&after(Some("WarmPool"), None), LATE);
+    keeps(&after(Some("AutoScalingGroup"), None), LATE, "its message says where it goes");
+    breaks(&after(None, None), LATE);
+    keeps(&after(None, Some(end + s(40))), LATE, "a scale-in took it into the pool");
+    breaks(&after(None, Some(end - s(1))), LATE);
+    breaks(&after(None, Some(end + s(51))), LATE);
 }
