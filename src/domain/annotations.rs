@@ -52,8 +52,9 @@ impl Annotations {
 
 impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Annotations {
     fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Self {
-        let mut all = Self::default();
-        pairs.into_iter().for_each(|(key, value)| all.insert(key, value));
+        let pairs = pairs.into_iter();
+        let mut all = Self(Vec::with_capacity(pairs.size_hint().0));
+        pairs.for_each(|(key, value)| all.insert(key, value));
         all
     }
 }
@@ -67,6 +68,12 @@ impl<const N: usize> From<[(String, String); N]> for Annotations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_is_made_once_for_all_annotations_of_an_object() {
+        let all: Annotations = (0..3).map(|n| (n.to_string(), "v")).collect();
+        assert_eq!(all.0.capacity(), 3);
+    }
 
     #[test]
     fn annotations_are_found_by_key_and_compared_whatever_their_order_was() {

@@ -99,6 +99,8 @@ impl<'a> AskGroups<'a> {
                 "give --cluster-name (SUNDOWN_CLUSTER_NAME)",
             ));
         }
+        let mut are_hooks_known =
+            self.config.ours.cluster_name.is_some() && with_nodes.len() <= MOST_GROUPS;
         for name in with_nodes.keys().take(MOST_GROUPS) {
             if groups.iter().any(|g| g.group == *name) {
                 continue;
@@ -107,6 +109,7 @@ impl<'a> AskGroups<'a> {
                 Ok(group) => groups.extend(group),
                 Err(error) => {
                     self.answers.found.push(Finding::of_error(POINT, name.as_str(), &error));
+                    are_hooks_known = false;
                     break;
                 }
             }
@@ -114,7 +117,6 @@ impl<'a> AskGroups<'a> {
         if groups.is_empty() {
             return;
         }
-        let mut are_hooks_known = self.config.ours.cluster_name.is_some();
         for group in &mut groups {
             self.add_warm_pool(group).await;
             match self.group(group).await {

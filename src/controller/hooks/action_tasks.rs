@@ -124,10 +124,14 @@ impl ActionTasks {
 
     /// The action with these names is over. If the instance waits, it does so for another one.
     pub(super) fn note_over(&mut self, names: &[LifecycleAction]) {
-        for name in names {
-            if let Some(entry) = self.names.get_mut(name) {
-                entry.shown = ShownByAws::Over;
-            }
+        let Some((key, orders)) = names.iter().find_map(|name| {
+            self.names.get(name).map(|entry| (name.key.clone(), entry.orders.clone()))
+        }) else {
+            return;
+        };
+        // The task may not have read its last names yet.
+        for (_, entry) in self.of_key_mut(&key).filter(|(_, e)| e.orders.same_channel(&orders)) {
+            entry.shown = ShownByAws::Over;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Moment, Pod, seconds},
+    domain::{EvictionStart, Moment, Pod, seconds},
     drain::{
         Effect, Note,
         comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULING_TIME, Verdict},
@@ -62,7 +62,13 @@ impl Drain {
         let tainted_at = self.tainted_at();
         let settled = tainted_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
         // While nothing may be evicted (a taint or a cordon alone, a pause, a wait), no pod comes back.
-        let arrival = if self.rules(now).is_inactive {
+        // But a new leader waits for AWS's answer anew, and its predecessor may have evicted pods.
+        let may_have_evicted = source == Source::FirstList
+            && !self.limits.verification.may_evict()
+            && !self.paused
+            && self.limits.response.evicts()
+            && self.limits.eviction_start == EvictionStart::Now;
+        let arrival = if self.rules(now).is_inactive && !may_have_evicted {
             Arrival::BeforeCordon
         } else {
             source.arrival(now, &entry.pod, tainted_at, settled)

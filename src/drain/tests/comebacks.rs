@@ -1,7 +1,7 @@
 //! Pods that come back on the node that they are evicted from.
 
 use super::{world::World, *};
-use crate::domain::{EvictionStart, Response};
+use crate::domain::{EvictionStart, Response, Verification};
 
 fn kruise() -> Owner {
     Owner {
@@ -260,4 +260,21 @@ fn a_new_leader_drains_pods_that_came_while_the_node_was_only_tainted() {
     );
     w.run_until(at(300));
     assert_eq!((w.sent.len(), left_alone(&w)), (10, vec![]));
+}
+
+#[test]
+fn s20_a_new_leader_that_waits_for_aws_leaves_alone_those_that_came_back() {
+    let mut w = stubborn(seconds(2));
+    w.run_until(at(100));
+    w.now = at(100);
+    for i in 0..20_u32 {
+        w.add_pod(Pod { created: Some(at(20)), ..sticky(&format!("new{i:02}")) });
+    }
+    w.add_pod(Pod { node: Some("n1".into()), ..pod("web") });
+    let waits = Limits { verification: Verification::AwaitingHeartbeat, ..limits(3600) };
+    let start = Start { node: "n1".into(), cordoned_at: at(0), limits: waits, own_pod: None };
+    w.drain_with(start, Settings::default());
+    w.feed_at(at(101), "n1", Input::Limits(limits(3600)));
+    w.run_until(at(3600));
+    assert!(w.sent.iter().all(|s| s.order.uid().as_str() == "web"), "{}", w.sent.len());
 }

@@ -192,8 +192,9 @@ impl<'a> Judge<'a> {
     /// The drain of its node had ended before the pod came, and its release was still under way when
     /// another interruption joined it.
     pub(super) fn came_in_the_release(&self, life: &Life, joined: Moment) -> bool {
-        self.story.was_open(&life.pod.node, joined)
-            && self.ended_before(life).iter().any(|ended| *ended <= joined)
+        const JUST_BEFORE: Duration = Duration::from_millis(1);
+        let before = self.story.page(&life.pod.node, joined - JUST_BEFORE);
+        before.is_some_and(is_open) && self.ended_before(life).iter().any(|ended| *ended <= joined)
     }
 
     /// When the drain of its node may have ended before the pod came, because the node was empty.

@@ -1,16 +1,17 @@
 //! Pods of a drain that nothing but lifecycle actions asks for stay until AWS has answered a
 //! heartbeat, for 5 s at most, and not once two thirds of the time to the deadline have passed.
 
-use std::time::Duration;
+use std::{rc::Rc, slice, time::Duration};
 
 use sundown::{
     domain::Moment,
-    sim::{aws::Call, kube::PodRef},
+    sim::{Disturbance, aws::Call, kube::PodRef},
 };
 
 use super::{
     Judge, SLACK,
     story::{Deadline, RecordedInterruption, is_open},
+    windows::LEAST_CALL,
 };
 
 /// How long an eviction waits for an answer.
@@ -31,8 +32,8 @@ impl Judge<'_> {
         let is_covered =
             page.recorded.iter().any(|r| r.hook.as_ref().is_none_or(|(_, h)| self.is_covered(h)));
         let instance = page.instance.clone();
-        let is_pressing = |r: &RecordedInterruption| self.is_pressing(&instance, r, sent);
-        if !is_of_actions || !is_covered || page.recorded.iter().any(|r| is_pressing(r)) {
+        let is_pressing = |r: &Rc<RecordedInterruption>| self.is_pressing(&instance, r, by, sent);
+        if !is_of_actions || !is_covered || page.recorded.iter().any(is_pressing) {
             return;
         }
         let recorded = self.story.recorded(&instance, sent);
@@ -55,11 +56,33 @@ impl Judge<'_> {
         }
     }
     /// Two thirds of the time to its deadline have passed: if the action is real, its instance ends
-    /// soon.
-    fn is_pressing(&self, instance: &str, of: &RecordedInterruption, at: Moment) -> bool {
+    /// soon. The end of a heartbeat window counts only if this process had given up a heartbeat for
+    /// the instance, and if the window was not over when the process took the drain up.
+    fn is_pressing(
+        &self,
+        instance: &str,
+        of: &Rc<RecordedInterruption>,
+        by: &str,
+        at: Moment,
+    ) -> bool {
         let end = of.accepted + self.story.drain_timeout(instance, of, at);
         let margin = self.evidence.terms.margin("");
-        let deadline = Deadline::of(of.accepted, end, margin, of.accepted);
-        of.accepted + deadline.at.since_or_zero(of.accepted) * 2 / 3 <= at + SLACK
+        let patience = Deadline::of(of.accepted, end, margin, of.accepted);
+        let is_given_up = |d: &Disturbance| {
+            d.what == BEAT
+                && d.by == by
+                && d.object.ends_with(instance)
+                && d.at >= of.time
+                && d.at + LEAST_CALL <= at
+        };
+        let with_windows = if self.evidence.disturbances.iter().any(is_given_up) {
+            self.story.deadlines_of(instance, slice::from_ref(of), at)
+        } else {
+            Vec::new()
+        };
+        let took_up = Some(of.accepted).max(self.leaders.leads_since(by, at));
+        let ahead = with_windows.into_iter().filter(|d| Some(d.at + SLACK) > took_up);
+        let two_thirds = |d: Deadline| d.accepted + d.at.since_or_zero(d.accepted) * 2 / 3;
+        ahead.chain([patience]).any(|deadline| two_thirds(deadline) <= at + SLACK)
     }
 }

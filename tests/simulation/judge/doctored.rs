@@ -18,6 +18,7 @@ mod nodes;
 mod pooled;
 mod returned;
 mod runs;
+mod settings;
 mod sick;
 mod worlds;
 mod writers;
@@ -284,6 +285,39 @@ async fn a_pod_that_is_evicted_before_aws_has_answered_a_heartbeat_is_seen() {
     };
     breaks(&of_timeout(10), UNANSWERED);
     keeps(&of_timeout(1), UNANSWERED, "two thirds of the time had passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unconfirmed_eviction_long_before_the_first_heartbeat_window_ends_is_seen() {
+    const UNANSWERED: &str = "AWS had answered no heartbeat";
+    let mut evidence = hooked().await;
+    evidence.calls.retain(|c| c.api != "autoscaling:RecordLifecycleActionHeartbeat");
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    let (instance, _) = node_of(&evidence);
+    // Its window of 60 s began that long before the eviction. The pods should be gone 5 s before its
+    // end.
+    let of_window = |ago: u64, tried_by: Option<&str>| {
+        let mut evidence = evidence.clone();
+        let began = evicted - s(ago);
+        let time = began.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        edit_bodies(&mut evidence, |body| body["time"] = json!(time));
+        edit_records(&mut evidence, |record| record["interruptions"][0]["time"] = json!(time));
+        evidence.actions[0].started = began;
+        evidence.disturbances.extend(tried_by.map(|by| Disturbance {
+            at: evicted - s(2),
+            until: None,
+            by: by.to_owned(),
+            what: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(),
+            object: format!("asg/drain/{instance}"),
+            is_silent: false,
+        }));
+        judge(&evidence)
+    };
+    keeps(&of_window(54, Some("sundown-0")), UNANSWERED, "its pods should be gone in a second");
+    breaks(&of_window(54, None), UNANSWERED);
+    breaks(&of_window(54, Some("sundown-1")), UNANSWERED);
+    breaks(&of_window(47, Some("sundown-0")), UNANSWERED);
+    breaks(&of_window(70, Some("sundown-0")), UNANSWERED);
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,7 +72,9 @@ const ROWS: &[Row] = &[
         j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))
     }),
     ("EvictionsWait", NORMAL, NODE, |j, e, at| j.evictions_wait(&e.name, at)),
-    ("SettingsIgnored", WARNING, NODE, |j, e, at| j.was_given_settings(&e.name, at)),
+    ("SettingsIgnored", WARNING, NODE, |j, e, at| {
+        j.was_given_bad_settings(&e.name, at - RETRIED, at + SECOND)
+    }),
     ("TestReceived", NORMAL, NODE, |_, _, _| true),
     ("DuplicateProviderID", WARNING, NODE, |j, e, at| j.seems_claimed_twice(&e.name, at)),
     ("Evicted", NORMAL, POD, |j, e, at| {
@@ -164,6 +166,9 @@ const ROWS: &[Row] = &[
 const SECOND: Duration = Duration::from_millis(1100);
 /// An Event follows its fact at the latest then, unless a call had to be tried again.
 const LATE: Duration = Duration::from_secs(40);
+
+/// For how long the call that writes an Event about settings may be tried again.
+const RETRIED: Duration = Duration::from_secs(60);
 
 /// Just before something happened.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -354,18 +359,6 @@ impl Judge<'_> {
                 )
             },
         )
-    }
-
-    /// The Node or one of its hooks gave settings of its drain. The call that writes the Event may be
-    /// tried again for a while.
-    fn was_given_settings(&self, node: &str, at: Moment) -> bool {
-        const RETRIED: Duration = Duration::from_secs(60);
-        const KEYS: [&str; 4] =
-            ["drain-timeout", "force-after", "max-grace-period", "complete-delay"];
-        self.story.pages_between(node, at - RETRIED, at + SECOND).any(|(page, _)| {
-            KEYS.iter().any(|key| page.settings.contains_key(*key))
-                || page.recorded.iter().any(|one| !one.settings.is_empty())
-        })
     }
 
     /// When interruptions were written into records of this Node by us: not again, because a record

@@ -256,7 +256,7 @@ impl Judge<'_> {
         let left =
             |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
         // Its own, or the shorter one that the hook or the Node sets.
-        let longest = self.longest_graces(&instance, at);
+        let longest = self.longest_graces(by, &instance, at);
         let owns: Vec<u64> = longest.into_iter().map(|longest| own.min(longest)).collect();
         let fits =
             |d: &Deadline| owns.iter().any(|own| grace.abs_diff(left(d).min(*own).max(1)) <= 2);

@@ -393,12 +393,19 @@ fn event(
 /// What NotificationMetadata sets for Sundown. Text that is meant for it and cannot be read is one
 /// setting without a name.
 pub fn settings(metadata: &str) -> BTreeMap<String, String> {
+    let unreadable = || BTreeMap::from([(String::new(), metadata.to_owned())]);
     let Ok(read) = serde_json::from_str::<Value>(metadata) else {
-        let is_meant = metadata.starts_with('{') && metadata.contains("sundown");
-        return is_meant.then(|| (String::new(), metadata.to_owned())).into_iter().collect();
+        let is_meant = metadata.trim_start().starts_with('{') && metadata.contains("sundown");
+        return if is_meant { unreadable() } else { BTreeMap::new() };
     };
-    let given = read["sundown"].as_object().into_iter().flatten();
-    given.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match read.get("sundown") {
+        None => BTreeMap::new(),
+        Some(Value::Object(given)) => {
+            given.iter().map(|(key, value)| (key.clone(), words(value))).collect()
+        }
+        Some(_) => unreadable(),
+    }
 }
 
 /// A duration that a setting gives; `None` where it is none.

@@ -1,37 +1,62 @@
 //! Settings of a drain that its Node or its hooks give.
 
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
-use sundown::domain::Moment;
+use sundown::{
+    domain::Moment,
+    sim::aws::{Call, Outcome},
+};
 
-use super::{Judge, sent::duration};
+use super::{Judge, excuses::HEARTBEATS, sent::duration, story::RecordedInterruption};
 
 /// After an annotation changes, the value before it may still apply for this long.
 const KNOWN: Duration = Duration::from_secs(3);
+/// The longest time that a setting may give.
+const LONGEST: Duration = Duration::from_hours(48);
+/// The shortest drain timeout and the shortest longest grace period.
+const SHORTEST: Duration = Duration::from_secs(30);
+/// The longest delay of a completion.
+const LONGEST_DELAY: Duration = Duration::from_hours(1);
+/// The annotations of a Node that are settings, without their prefix.
+const KEYS: [&str; 4] = ["drain-timeout", "force-after", "max-grace-period", "complete-delay"];
+
+/// The share of the time of a drain after which a pod may be deleted. Infinite: never. `None`: the
+/// text gives none.
+fn share(text: &str) -> Option<f64> {
+    match text {
+        "never" => Some(f64::INFINITY),
+        "deadline" => Some(1.0),
+        share => share.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share)),
+    }
+}
 
 impl Judge<'_> {
     /// The values of a setting that may apply to the drain of an instance: the annotation of its
     /// Node, otherwise the metadata of its hooks, otherwise the flag. There are several because a
-    /// change of an annotation is not known at once, and because a longest grace period of a hook
-    /// does not count before AWS has confirmed its action. The flag does not count while the record
-    /// names a hook that gives the setting, and has named it for some seconds. `allowed` returns
-    /// `None` for a text that gives no value, or one that the flags do not allow.
-    fn applying<T: Clone>(
+    /// change of an annotation is not known at once, and neither is that the record names another
+    /// hook. What the record has named for some seconds counts, if `counts` says so: of several
+    /// hooks, the one that gives the pods more time, and the flag only if there is none. `allowed`
+    /// returns `None` for a text that gives no value, or one that the flags do not allow.
+    fn applying<T: Clone + PartialOrd>(
         &self,
-        instance: &str,
-        key: &str,
-        at: Moment,
+        (instance, key, at): (&str, &str, Moment),
         flag: T,
         allowed: impl Fn(&str) -> Option<T>,
+        counts: impl Fn(&RecordedInterruption) -> bool,
     ) -> Vec<T> {
+        let of_hook = |one: &Rc<RecordedInterruption>| allowed(one.settings.get(key)?);
         let recorded = self.story.told_last(instance, at);
-        let of_hooks = recorded.iter().filter_map(|one| allowed(one.settings.get(key)?));
         let before = self.story.told_last(instance, at - KNOWN);
-        let is_given = before
+        let known = before
             .iter()
-            .filter(|one| one.settings.get(key).is_some_and(|text| allowed(text).is_some()))
-            .any(|one| self.story.is_still_told(instance, one, at));
-        let flag = (!is_given || key == "max-grace-period").then_some(flag);
+            .filter(|one| counts(one) && self.story.is_still_told(instance, one, at))
+            .filter_map(of_hook)
+            .reduce(|one, other| if other > one { other } else { one });
+        let of_hooks = recorded
+            .iter()
+            .filter_map(of_hook)
+            .filter(|value| known.as_ref().is_none_or(|known| value >= known));
+        let flag = known.is_none().then_some(flag);
         let otherwise: Vec<T> = of_hooks.chain(flag).collect();
         let Some(node) = self.evidence.nodes.get(instance) else { return otherwise };
         let mut all = Vec::new();
@@ -46,10 +71,9 @@ impl Judge<'_> {
 
     /// How long a completion may wait after the end of a drain.
     pub(super) fn complete_delays(&self, instance: &str, at: Moment) -> Vec<Duration> {
-        const LONGEST: Duration = Duration::from_hours(1);
         let flag = Duration::from_secs(self.evidence.terms.complete_delay);
-        let allowed = |text: &str| duration(text).filter(|delay| *delay <= LONGEST);
-        self.applying(instance, "complete-delay", at, flag, allowed)
+        let allowed = |text: &str| duration(text).filter(|delay| *delay <= LONGEST_DELAY);
+        self.applying((instance, "complete-delay", at), flag, allowed, |_| true)
     }
 
     /// The longest that a completion may wait after the end of a drain.
@@ -57,24 +81,90 @@ impl Judge<'_> {
         self.complete_delays(instance, at).into_iter().max().unwrap_or_default()
     }
 
-    /// The longest grace period in seconds that a pod of an instance's node may get.
-    pub(super) fn longest_graces(&self, instance: &str, at: Moment) -> Vec<u64> {
-        const RANGE: [Duration; 2] = [Duration::from_secs(30), Duration::from_hours(48)];
-        let is_allowed = |longest: &Duration| RANGE[0] <= *longest && *longest <= RANGE[1];
+    /// The longest grace period in seconds that a pod of an instance's node may get from this
+    /// process. That of a hook does not count before AWS has confirmed its action.
+    pub(super) fn longest_graces(&self, by: &str, instance: &str, at: Moment) -> Vec<u64> {
+        let is_allowed = |longest: &Duration| (SHORTEST..=LONGEST).contains(longest);
         let allowed = |text: &str| duration(text).filter(is_allowed).map(|cap| cap.as_secs());
-        self.applying(instance, "max-grace-period", at, u64::MAX, allowed)
+        let counts = |one: &RecordedInterruption| self.is_confirmed(by, instance, one, at);
+        self.applying((instance, "max-grace-period", at), u64::MAX, allowed, counts)
     }
 
     /// The shares of the time of a drain after which a pod may be deleted. Infinite: never.
     pub(super) fn force_shares(&self, by: &str, instance: &str, at: Moment) -> Vec<f64> {
-        let share = |text: &str| match text {
-            "never" => Some(f64::INFINITY),
-            "deadline" => Some(1.0),
-            share => share.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share)),
-        };
-        let flag = self.evidence.terms.flag(by, "--force-after");
-        let flag = flag.map_or(0.5, |text| share(text).unwrap());
+        let flag = self.earliest_force(by);
         let allowed = |text: &str| share(text).filter(|share| *share >= flag);
-        self.applying(instance, "force-after", at, flag, allowed)
+        self.applying((instance, "force-after", at), flag, allowed, |_| true)
+    }
+
+    /// `--force-after` of this process.
+    fn earliest_force(&self, by: &str) -> f64 {
+        self.evidence.terms.flag(by, "--force-after").map_or(0.5, |text| share(text).unwrap())
+    }
+
+    /// Some seconds before, AWS had accepted a heartbeat of this process for the action of this
+    /// interruption. If the record names several actions of its hook, no call shows which one that
+    /// was.
+    fn is_confirmed(
+        &self,
+        by: &str,
+        instance: &str,
+        one: &RecordedInterruption,
+        at: Moment,
+    ) -> bool {
+        let Some((group, hook)) = &one.hook else { return false };
+        let Some(leads) = self.leaders.leads_since(by, at) else { return false };
+        let recorded = self.story.told_last(instance, at);
+        let is_only = recorded.iter().filter(|other| other.hook == one.hook).count() == 1;
+        let since = leads.max(one.time.min(one.accepted));
+        let object = format!("{group}/{hook}/{instance}");
+        let is_accepted = |call: &Call| {
+            HEARTBEATS.contains(&call.api.as_str())
+                && call.object == object
+                && call.by == by
+                && call.outcome == Outcome::Ok
+                && since <= call.at
+                && call.at + KNOWN <= at
+        };
+        is_only && !self.story.names_no_action(one) && self.evidence.calls.iter().any(is_accepted)
+    }
+
+    /// The Node or one of its hooks gave a setting that a process may ignore. The call that writes
+    /// the Event may be tried again for a while.
+    pub(super) fn was_given_bad_settings(&self, node: &str, from: Moment, to: Moment) -> bool {
+        self.story.pages_between(node, from, to).any(|(page, _)| {
+            let mut of_node = KEYS.iter().filter_map(|key| Some((*key, page.settings.get(*key)?)));
+            let mut of_hooks = page.recorded.iter().flat_map(|one| &one.settings);
+            // A drain timeout of the Node that has passed already is refused.
+            let timeout = page.settings.get("drain-timeout").and_then(|text| duration(text));
+            let has_passed =
+                |timeout: Duration| page.recorded.iter().any(|one| one.accepted + timeout <= to);
+            of_node.any(|(key, text)| self.may_ignore(key, text))
+                || of_hooks.any(|(key, text)| self.may_ignore(key, text))
+                || timeout.is_some_and(has_passed)
+        })
+    }
+
+    /// There is no such setting, the text is no value of it, or the flags of a process do not allow
+    /// the value.
+    fn may_ignore(&self, key: &str, text: &str) -> bool {
+        let terms = &self.evidence.terms;
+        let is_within = |least: Duration, most: Duration| {
+            duration(text).is_some_and(|given| (least..=most).contains(&given))
+        };
+        let most = |process: &str| {
+            let limits = ["--max-drain-timeout", "--drain-timeout"];
+            limits.into_iter().find_map(|flag| terms.time(process, flag)).unwrap_or(LONGEST)
+        };
+        let mut processes = terms.flags.iter().map(|(process, _)| process.as_str());
+        let is_used = match key {
+            "drain-timeout" => is_within(SHORTEST, processes.map(most).fold(LONGEST, Ord::min)),
+            "force-after" => share(text)
+                .is_some_and(|given| processes.all(|by| given >= self.earliest_force(by))),
+            "max-grace-period" => is_within(SHORTEST, LONGEST),
+            "complete-delay" => is_within(Duration::ZERO, LONGEST_DELAY),
+            _ => false,
+        };
+        !is_used
     }
 }

@@ -17,7 +17,7 @@ use sundown::{
 
 use super::{
     Evidence, Judge, Response, is_us,
-    nodes::{record, taint},
+    nodes::{record, taint, taint_with},
     sent::{Event, Kind, Notice},
     written::{Written, interruptions},
 };
@@ -174,14 +174,17 @@ impl<'a> Ward<'a> {
     }
 
     /// Two nodes or more look sick, and more than 20 % of them. Those that go away for another
-    /// reason do not count as sick, nor those whose instance does not run.
+    /// reason do not count as sick, nor those whose instance does not run. With `prefer`, such a
+    /// node keeps its pods and the taint, and its record is released after some seconds.
     fn most_are_sick(&self) -> bool {
         let is_sick = |(state, since, _): &&(&NodeState, Option<Moment>, bool)| {
             let record = record(state);
             let held = record.as_ref().map(|r| r["interruptions"].clone()).unwrap_or_default();
             // A person may have made up an open record.
             let is_open = record.is_some_and(|record| record["released"].is_null());
-            let goes = (is_open || taint(state).is_some())
+            let is_tainted =
+                taint(state).or_else(|| taint_with(state, "PreferNoSchedule")).is_some();
+            let goes = (is_open || is_tainted)
                 && held.as_array().is_some_and(|all| all.iter().any(|i| i["kind"] != NAME));
             let id = super::nodes::instance(state);
             let looks_sick = since.is_some() || self.failing.contains_key(id);

@@ -343,23 +343,30 @@ impl<'a> Story<'a> {
         // What the flags do not allow does not count. Without a flag, everything is allowed.
         let default = terms.longest("--drain-timeout", Duration::MAX);
         let most = terms.longest("--max-drain-timeout", default);
-        let own = self.own_settings(instance, of, "drain-timeout", now);
         let least = Duration::from_secs(30);
-        own.into_iter().find(|own| least <= *own && *own <= most).unwrap_or(flag)
-    }
-
-    /// A duration that the Node of an instance sets, and that of the hook of this interruption.
-    fn own_settings(
-        &self,
-        instance: &str,
-        of: &RecordedInterruption,
-        key: &str,
-        now: Moment,
-    ) -> Vec<Duration> {
         let node = self.evidence.nodes.get(instance);
         let page = node.and_then(|node| self.page(node, now));
-        let of_node = page.and_then(|page| setting(&page.settings, key));
-        of_node.into_iter().chain(setting(&of.settings, key)).collect()
+        let of_node = page.and_then(|page| setting(&page.settings, "drain-timeout"));
+        // An event alone shortens nothing.
+        let of_hook = setting(&of.settings, "drain-timeout")
+            .filter(|own| *own >= flag || !self.is_unconfirmed(instance, of, now));
+        let mut own = of_node.into_iter().chain(of_hook);
+        own.find(|own| least <= *own && *own <= most).unwrap_or(flag)
+    }
+
+    /// This entry of a record names a lifecycle action that never began, and AWS has accepted no
+    /// heartbeat for its hook since its event.
+    fn is_unconfirmed(&self, instance: &str, of: &RecordedInterruption, now: Moment) -> bool {
+        let Some((group, hook)) = &of.hook else { return false };
+        let object = format!("{group}/{hook}/{instance}");
+        let since = of.time.min(of.accepted);
+        let is_accepted = self.evidence.calls.iter().any(|c| {
+            c.api == "autoscaling:RecordLifecycleActionHeartbeat"
+                && c.object == object
+                && c.outcome == Outcome::Ok
+                && (since..=now).contains(&c.at)
+        });
+        self.names_no_action(of) && !is_accepted
     }
 
     /// When pods of an instance's node may be forced at the earliest, and its drain given up, as

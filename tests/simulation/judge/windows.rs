@@ -17,7 +17,7 @@ use super::{
 
 const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 /// No process gives a heartbeat up sooner.
-const LEAST_CALL: Duration = Duration::from_secs(1);
+pub const LEAST_CALL: Duration = Duration::from_secs(1);
 /// Once the Lease has expired, another process leads within this time.
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 

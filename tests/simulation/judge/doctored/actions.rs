@@ -711,3 +711,112 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
     breaks(&slow(55, true), EARLY);
     breaks(&slow(57, false), EARLY);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_is_completed_early_is_seen_unless_its_record_was_made_up_beside_an_order() {
+    const EARLY: &str = "was completed before";
+    const PERSON: &str = "kubectl";
+    let (evidence, ..) = hasty().await;
+    let written = accepted(&evidence);
+    // Somebody writes the record on a Node with an order to release it, or without one.
+    let with = |by: &str, is_ordered: bool| {
+        let mut evidence = evidence.clone();
+        if by == PERSON {
+            edit_records(&mut evidence, |record| {
+                let entry = &mut record["interruptions"][0];
+                entry["event"] = json!("made-up");
+                entry["time"] = json!(written.to_string());
+                entry["accepted"] = json!(written.to_string());
+            });
+        }
+        for entry in &mut evidence.entries {
+            let Fact::Annotated { annotations, .. } = &mut entry.fact else { continue };
+            if is_ordered {
+                annotations.insert("sundown.dev/release".to_owned(), "true".to_owned());
+            }
+            if annotations.contains_key("sundown.dev/record") {
+                entry.by = by.to_owned();
+            }
+        }
+        judge(&evidence)
+    };
+    keeps(&with(PERSON, true), EARLY, "the order holds for what a person makes up");
+    breaks(&with(PERSON, false), EARLY);
+    // An accept takes an older order away.
+    breaks(&with(US, true), EARLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_nobody_asked_is_seen_unless_it_came_in_the_release_of_the_drain_that_goes_on() {
+    const NOBODY: &str = "nobody had asked [\"agent-0\"] to go";
+    const RECORD: &str = "sundown.dev/record";
+    let mut evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    let emptied = when(&evidence, |f| matches!(f, Fact::PodGone(_)));
+    let (first, at) = (accepted(&evidence) - s(10), emptied + s(40));
+    end(&mut evidence).at = at;
+    longer(&mut evidence, at + s(10));
+    evidence.calls.retain(|c| c.api != "autoscaling:CompleteLifecycleAction");
+    evidence.requests.retain(|r| (r.verb.as_str(), r.resource.as_str()) != ("patch", "nodes"));
+    let is_released = |e: &Entry| match &e.fact {
+        Fact::Annotated { annotations, .. } => {
+            annotations.values().any(|a| a.contains("\"released\":{"))
+        }
+        _ => false,
+    };
+    evidence.entries.retain(|e| !is_released(e));
+    let time = first.to_string();
+    let body = json!({
+        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+        "time": time,
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
+    let spot = json!({ "kind": "spot", "event": "e", "time": time, "accepted": time });
+    send(&mut evidence, &body.to_string(), first, first);
+    let page = |record: &Value| Fact::Annotated {
+        node: node.clone(),
+        provider_id: format!("aws:///eu-west-1a/{instance}"),
+        annotations: [(RECORD.to_owned(), record.to_string())].into(),
+    };
+    let mut record = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
+    let open = page(&record);
+    record["released"] = json!({ "at": time, "outcome": "empty" });
+    let closed = page(&record);
+    // A spot notice was accepted ten seconds before. The hook joins its drain, or begins another
+    // one after the release.
+    let with = |bound: Moment, hook: Moment, released: Option<Moment>| {
+        let mut evidence = evidence.clone();
+        if released.is_none() {
+            edit_records(&mut evidence, |written| {
+                written["interruptions"].as_array_mut().unwrap().push(spot.clone());
+            });
+        }
+        let is_record = |e: &&mut Entry| {
+            matches!(
+                &e.fact, Fact::Annotated { annotations, .. } if annotations.contains_key(RECORD)
+            )
+        };
+        evidence.entries.iter_mut().filter(is_record).for_each(|e| e.at = hook);
+        evidence.entries.sort_by_key(|e| e.at);
+        insert(&mut evidence, first, US, open.clone());
+        if let Some(at) = released {
+            insert(&mut evidence, at, US, closed.clone());
+        }
+        let pod = PodRef {
+            namespace: "load".into(),
+            name: "agent-0".into(),
+            uid: "uid-of-agent-0".into(),
+            node: node.clone(),
+        };
+        insert(&mut evidence, bound, "<foreign-daemonset>", Fact::Bound(pod));
+        judge(&evidence)
+    };
+    keeps(
+        &with(emptied + s(1), emptied + s(2), None),
+        NOBODY,
+        "the drain had ended before it came, and its release was under way",
+    );
+    breaks(&with(emptied - s(5), emptied + s(2), None), NOBODY);
+    breaks(&with(emptied + s(1), emptied - s(5), None), NOBODY);
+    breaks(&with(emptied + s(3), emptied + s(10), Some(emptied + s(1))), NOBODY);
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sundown::sim::{
-    aws::HealthNotice,
+    aws::{HealthNotice, InstanceChange, State},
     kube::{ConditionState, NodeState},
 };
 
@@ -211,4 +211,82 @@ async fn a_condition_that_does_not_show_an_announced_change_or_shows_another_one
         });
     };
     breaks(&doctored(&evidence, foreign), "of another writer was changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_begins_on_a_node_without_a_drain_is_seen_unless_its_instance_had_ended() {
+    const UNDRAINED: &str = "a scheduled change began, and the node had not been drained";
+    let evidence = announced(31, None).await;
+    let (due, (instance, _)) = (accepted(&evidence), node_of(&evidence));
+    let ended = |state: State, at: Moment| {
+        doctored(&evidence, |e| {
+            edit_nodes(e, |node| drop(node.annotations.remove(RECORD)));
+            e.changes.push(InstanceChange { id: instance.clone(), state, at });
+        })
+    };
+    keeps(&ended(State::Terminated, due - s(20)), UNDRAINED, "nothing ran on it any more");
+    breaks(&ended(State::Terminated, due + s(20)), UNDRAINED);
+    breaks(&ended(State::Stopped, due - s(20)), UNDRAINED);
+    breaks(&ended(State::Running, due - s(20)), UNDRAINED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_for_a_change_that_was_canceled_is_seen_unless_its_instance_had_ended_by_then() {
+    const CANCELED: &str = "which was canceled or moved before";
+    let evidence = announced(33, Some(closed)).await;
+    keeps(&judge(&evidence), CANCELED, "it was canceled during the drain");
+    let (at, (instance, _)) = (accepted(&evidence), node_of(&evidence));
+    // AWS canceled it so many seconds before the accept, and the instance ended so many before.
+    let canceled = |ago: u64, ended: Option<u64>| {
+        doctored(&evidence, |e| {
+            let then = at - s(ago);
+            for message in e.messages.iter_mut().filter(|m| m.body.contains("\"closed\"")) {
+                (message.at, message.sent, message.deleted) = (then, then, Some(then));
+                message.deliveries.iter_mut().for_each(|delivery| delivery.at = then);
+            }
+            e.changes.extend(ended.map(|ago| InstanceChange {
+                id: instance.clone(),
+                state: State::Terminated,
+                at: at - s(ago),
+            }));
+        })
+    };
+    keeps(&canceled(1, None), CANCELED, "it was hardly known");
+    breaks(&canceled(5, None), CANCELED);
+    keeps(&canceled(5, Some(10)), CANCELED, "its Node could not show that it was canceled");
+    breaks(&canceled(5, Some(3)), CANCELED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_begins_too_long_before_its_change_is_seen_unless_aws_had_not_answered() {
+    const SOON: &str = "before its start and more";
+    let evidence = announced(31, None).await;
+    // AWS's clock is behind, and the record is in its time.
+    let begins = |behind: u64, has_answered: bool| {
+        doctored(&evidence, |e| {
+            e.messages.iter_mut().for_each(|m| m.sent = m.sent - s(behind));
+            edit_records(e, |record| {
+                let entry = &mut record["interruptions"][0];
+                let accepted: Moment = entry["accepted"].as_str().unwrap().parse().unwrap();
+                entry["accepted"] = json!((accepted - s(behind)).to_string());
+            });
+            if !has_answered {
+                e.calls.retain(|call| call.by != "sundown-0");
+            }
+        })
+    };
+    keeps(&begins(0, true), SOON, "it begins five minutes before");
+    breaks(&begins(60, true), SOON);
+    keeps(&begins(60, false), SOON, "the process read its start by the API server's clock");
+    // How far AWS's clock is off is all that such a process does not know.
+    let early = |has_answered: bool| {
+        doctored(&evidence, |e| {
+            e.terms.flags[0].1 = vec!["--scheduled-lead=4m".to_owned()];
+            if !has_answered {
+                e.calls.retain(|call| call.by != "sundown-0");
+            }
+        })
+    };
+    breaks(&early(true), SOON);
+    breaks(&early(false), SOON);
 }

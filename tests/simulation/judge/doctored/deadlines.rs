@@ -602,3 +602,56 @@ async fn a_deadline_that_counts_anew_is_seen_unless_the_process_has_just_learned
     breaks(&answered(70), GRACE);
     breaks(&answered(30), GRACE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_force_by_the_window_of_a_made_up_event_is_seen_unless_aws_could_not_answer_about_it() {
+    const TOKEN: &str = "00000000-0000-4000-8000-000000000009";
+    const HEARTBEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+    let mut evidence = made_up().await;
+    let (instance, _) = node_of(&evidence);
+    let sent = evidence.actions[0].started + s(5);
+    longer(&mut evidence, sent + s(60));
+    evidence.calls.retain(|c| c.api != HEARTBEAT);
+    evidence.requests.retain(|r| (r.verb.as_str(), r.resource.as_str()) != ("patch", "nodes"));
+    let time = sent.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let body = json!({
+        "version": "0", "id": "one-more", "source": "aws.autoscaling", "time": time,
+        "detail-type": "EC2 Instance-terminate Lifecycle Action",
+        "detail": {
+            "AutoScalingGroupName": "asg", "LifecycleHookName": "drain",
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+            "EC2InstanceId": instance, "LifecycleActionToken": TOKEN,
+        },
+    });
+    send(&mut evidence, &body.to_string(), sent, sent);
+    let entry = json!({
+        "kind": "terminate-hook", "event": "one-more", "time": time,
+        "accepted": sent.to_string(), "group": "asg", "hook": "drain", "token": TOKEN,
+    });
+    write_record(&mut evidence, sent, "sundown-0", &[entry]);
+    force(&mut evidence, sent + s(45), 10);
+    let answers = |evidence: &Evidence, outcome: Outcome| {
+        let mut evidence = evidence.clone();
+        let (at, api, by) = (sent + s(15), HEARTBEAT.to_owned(), "sundown-0".to_owned());
+        let object = format!("asg/drain/{instance}");
+        evidence.calls.push(Call { at, api, object, by, outcome });
+        judge(&evidence)
+    };
+    let error = |code: &str| Outcome::Error(code.to_owned());
+    breaks(&judge(&evidence), EARLY);
+    keeps(
+        &answers(&evidence, error("ResourceContention")),
+        EARLY,
+        "nobody can know that no such action is open",
+    );
+    breaks(&answers(&evidence, error("ValidationError")), EARLY);
+    // Auto Scaling began that action, for another instance.
+    let mut exists = evidence.clone();
+    let other = ActionReport {
+        instance: "i-0123456789abcdef0".to_owned(),
+        token: TOKEN.to_owned(),
+        ..evidence.actions[0].clone()
+    };
+    exists.actions.push(other);
+    breaks(&answers(&exists, error("ResourceContention")), EARLY);
+}

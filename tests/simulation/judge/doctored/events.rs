@@ -446,3 +446,48 @@ async fn an_event_that_contradicts_an_open_action_is_seen_unless_it_came_late() 
     keeps(&contradicted(Some(began + s(2))), UNTRUE, "AWS contradicted it before the action began");
     breaks(&contradicted(Some(began - s(1))), UNTRUE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_a_finished_pod_blocks_a_node_is_seen_unless_its_machine_is_gone() {
+    const BLOCKED: &str = "an Event is not true: Event { reason: \"Blocked\"";
+    let mut evidence = hooked().await;
+    let (_, node) = node_of(&evidence);
+    let at = when(&evidence, |f| matches!(f, Fact::PodFinished(_))) + s(60);
+    longer(&mut evidence, at + s(10));
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::PodGone(_)));
+    let pod = evidence
+        .entries
+        .iter()
+        .find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
+    let pod = pod.unwrap();
+    let blocked = |gone: Option<Moment>, change: &dyn Fn(&mut Entry)| {
+        let mut evidence = evidence.clone();
+        let is_bound = |e: &&mut Entry| matches!(e.fact, Fact::Bound(_));
+        evidence.entries.iter_mut().filter(is_bound).for_each(change);
+        if let Some(gone) = gone {
+            insert(&mut evidence, gone, "<test>", Fact::MachineGone(node.clone()));
+        }
+        evidence
+    };
+    let reported = |evidence: &Evidence| {
+        besides(evidence, |e| {
+            (e.reason, e.severity) = ("Blocked".to_owned(), "Warning".to_owned());
+            (e.first, e.last) = (at, at);
+        })
+    };
+    let dead = blocked(Some(at - s(30)), &|_| {});
+    keeps(&reported(&dead), BLOCKED, "its object stays on a machine that is gone");
+    breaks(&reported(&blocked(None, &|_| {})), BLOCKED);
+    breaks(&reported(&blocked(Some(at + s(1)), &|_| {})), BLOCKED);
+    let just_came = |e: &mut Entry| e.at = at - s(20);
+    breaks(&reported(&blocked(Some(at - s(30)), &just_came)), BLOCKED);
+    let of_daemon = |e: &mut Entry| {
+        if let Fact::Bound(pod) = &mut e.fact {
+            pod.name = "daemon-0".to_owned();
+        }
+    };
+    breaks(&reported(&blocked(Some(at - s(30)), &of_daemon)), BLOCKED);
+    let mut collected = dead;
+    insert(&mut collected, at - s(50), "<collector>", Fact::PodGone(pod));
+    breaks(&reported(&collected), BLOCKED);
+}

@@ -83,3 +83,30 @@ async fn an_action_whose_event_is_lost_is_completed_in_time_from_when_the_sweep_
     breaks(&completed(9, acts), LATE);
     breaks(&completed(6, &[]), LATE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_ignored_action_whose_event_is_lost_is_seen_unless_on_ignores_what_its_event_had_said() {
+    const TIMED_OUT: &str = "timed out (60s)";
+    const FORBIDDEN: &str = "was completed, which --on forbids";
+    let completed = lost().await;
+    let mut timed_out = completed.clone();
+    let at = timed_out.actions[0].started + s(60);
+    longer(&mut timed_out, at + s(60));
+    edit_records(&mut timed_out, |record| record["interruptions"] = Value::Array(Vec::new()));
+    timed_out.actions[0].heartbeats.clear();
+    timed_out.actions[0].end =
+        Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    let with = |evidence: &Evidence, replaces_root_volume: bool, kind: &str| {
+        let mut evidence = evidence.clone();
+        evidence.actions[0].replaces_root_volume = replaces_root_volume;
+        under(&evidence, &["--sweep-interval=10s", &format!("--on={kind}=ignore")])
+    };
+    for (replaces, own, other) in
+        [(true, "root-volume", "terminate-hook"), (false, "terminate-hook", "root-volume")]
+    {
+        keeps(&with(&timed_out, replaces, own), TIMED_OUT, "its event asks for nothing");
+        breaks(&with(&timed_out, replaces, other), TIMED_OUT);
+        breaks(&with(&completed, replaces, own), FORBIDDEN);
+        keeps(&with(&completed, replaces, other), FORBIDDEN, "its event asks for a drain");
+    }
+}

@@ -1,6 +1,6 @@
 //! Nodes of warm pools that are cordoned without a reason, or too late.
 
-use sundown::sim::aws::{GroupSpec, HookSpec, ServiceEvent, Transition};
+use sundown::sim::aws::{GroupSpec, HookSpec, ServiceChange, ServiceEvent, Transition};
 
 use super::*;
 
@@ -84,4 +84,29 @@ async fn a_launch_into_the_group_needs_no_cordon_although_a_scale_in_to_the_pool
     keeps(&after(None, Some(end + s(40))), LATE, "a scale-in took it into the pool");
     breaks(&after(None, Some(end - s(1))), LATE);
     breaks(&after(None, Some(end + s(51))), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cordoned_for_a_pool_is_seen_unless_its_instance_is_there_a_minute_later() {
+    let mut evidence = pooled().await;
+    let token = evidence.actions[0].token.clone();
+    for message in &mut evidence.messages {
+        // It was lost.
+        message.body = message.body.replace(&token, "another").into();
+    }
+    let (id, _) = node_of(&evidence);
+    let end = evidence.actions[0].end.as_ref().unwrap().at;
+    // No message shows where the instance goes. It enters the pool then.
+    let entered = |of: &str, at: Moment| {
+        let mut evidence = evidence.clone();
+        evidence.service_changes.retain(|c| c.change != ServiceEvent::IntoWarmPool);
+        let (instance, change) = (of.to_owned(), ServiceEvent::IntoWarmPool);
+        evidence.service_changes.push(ServiceChange { at, instance, change });
+        judge(&evidence)
+    };
+    keeps(&entered(&id, end), NO_ACTION, "it is there as soon as its hook is completed");
+    keeps(&entered(&id, end + s(60)), NO_ACTION, "its pool stops it first");
+    breaks(&entered(&id, end + s(61)), NO_ACTION);
+    breaks(&entered(&id, end - s(1)), NO_ACTION);
+    breaks(&entered("i-0123456789abcdef0", end), NO_ACTION);
 }

@@ -60,9 +60,41 @@ async fn a_node_that_is_drained_as_impaired_while_others_look_sick_too_is_seen()
     }
     breaks(&judge(&elsewhere), NO_CAUSE);
     breaks(&judge(&elsewhere), NO_REASON);
-    // EC2 shows no checks of instances that have ended.
     let sick = evidence.check_changes[0].instance.clone();
     let at = evidence.check_changes[0].at;
+    // The drains of the others are over, and what they began for was of this kind.
+    let held = |kind: &str, effect: Option<&str>| {
+        let mut doctored = elsewhere.clone();
+        for instance in others.iter().filter(|instance| **instance != sick) {
+            let mut states = evidence.entries.iter().rev().filter_map(|entry| match &entry.fact {
+                Fact::NodeChanged(state) if entry.at <= at => Some(state),
+                _ => None,
+            });
+            let state = states.find(|state| state.provider_id.ends_with(instance.as_str()));
+            let mut node = (**state.unwrap()).clone();
+            let time = at.to_string();
+            let record = json!({
+                "version": 1, "instance": instance,
+                "interruptions": [{ "kind": kind, "event": "e", "time": time, "accepted": time }],
+                "released": { "at": time, "outcome": "not_evicted" },
+            });
+            node.annotations.insert("sundown.dev/record".to_owned(), record.to_string());
+            let taint =
+                |of: &str| ("sundown.dev/interruption".to_owned(), kind.to_owned(), of.to_owned());
+            node.taints.extend(effect.map(taint));
+            insert(&mut doctored, at, "sundown-0", Fact::NodeChanged(node.into()));
+        }
+        judge(&doctored)
+    };
+    for effect in ["NoSchedule", "PreferNoSchedule"] {
+        let judged = held("capacity-block", Some(effect));
+        keeps(&judged, NO_CAUSE, "AWS has announced that the others end");
+        keeps(&judged, NO_REASON, "AWS has announced that the others end");
+        breaks(&held("impaired", Some(effect)), NO_CAUSE);
+        breaks(&held("impaired", Some(effect)), NO_REASON);
+    }
+    breaks(&held("capacity-block", None), NO_CAUSE);
+    // EC2 shows no checks of instances that have ended.
     let ended = others.into_iter().filter(|instance| *instance != sick);
     elsewhere.changes.extend(ended.map(|id| InstanceChange { at, id, state: State::ShuttingDown }));
     keeps(&judge(&elsewhere), NO_CAUSE, "the others are going");
