@@ -116,7 +116,7 @@ pub enum Certainty {
     /// It was stale when it was read, and AWS has proved it.
     Proved,
     /// It was stale when it was read, and AWS did not answer. The node is cordoned and its pods are
-    /// evicted, but not forced. AWS is asked until it answers ([`super::disproved`]).
+    /// evicted, but not forced. AWS is asked until it answers ([`super::holds`]).
     Unproved,
 }
 
