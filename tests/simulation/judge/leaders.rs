@@ -73,8 +73,9 @@ pub struct Leaders<'a> {
 pub enum Stage {
     /// The request came in. Its sender must be within its renew deadline.
     Sent,
-    /// The request had its effect. The lease duration of its sender must not be over.
-    Done,
+    /// The request, which came in at this time, had its effect. The lease duration of its sender
+    /// must not be over.
+    Done { sent: Moment },
 }
 
 /// For how long after a renewal a process may send a write.
@@ -110,12 +111,14 @@ impl<'a> Leaders<'a> {
         self.holders.iter().rev().find(|h| h.at <= at)
     }
 
-    /// Whether a process may write at that moment: it holds the Lease (or somebody took it away
-    /// just now), and has renewed it in time.
+    /// Whether a process may write at that moment: it holds the Lease (or somebody had just taken
+    /// it away when the request came in), and has renewed it in time.
     pub fn may_write(&self, process: &str, at: Moment, stage: Stage) -> bool {
         let deadline = renew_deadline(self.terms, process);
-        let lasts =
-            if stage == Stage::Sent { deadline } else { lease_duration(self.terms, process) };
+        let (sent, lasts) = match stage {
+            Stage::Sent => (at, deadline),
+            Stage::Done { sent } => (sent, lease_duration(self.terms, process)),
+        };
         if !self
             .renewals
             .get(process)
@@ -131,8 +134,8 @@ impl<'a> Leaders<'a> {
                 match holder.process {
                     Some(holds) => return holds == process,
                     // A person or another tool took it. Whoever held it before learns that at its
-                    // next renewal.
-                    None if !holder.by_us && at <= holder.at + deadline => {}
+                    // next renewal. What it has sent by then may have its effect later.
+                    None if !holder.by_us && sent <= holder.at + deadline => {}
                     None => return false,
                 }
             }

@@ -11,7 +11,7 @@ use sundown::domain::Moment;
 
 use sundown::sim::{
     aws::Outcome,
-    kube::{Entry, Fact},
+    kube::{Entry, Fact, PodRef, Request},
 };
 
 use super::{
@@ -24,6 +24,11 @@ use super::{
 
 /// After this long with the Lease in reach, a process knows that another one holds it.
 const KNOWN: Duration = Duration::from_secs(15);
+
+/// Resource, namespace and name of a pod.
+fn of_pod(pod: &PodRef) -> (&str, &str, &str) {
+    ("pods", &pod.namespace, &pod.name)
+}
 
 impl Judge<'_> {
     pub(super) fn writers(&mut self) {
@@ -45,13 +50,16 @@ impl Judge<'_> {
             }
         }
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
-            let what = match fact {
-                Fact::Evicted { pod, .. } => format!("the eviction of {}", pod.name),
-                Fact::Deleted { pod, .. } => format!("the deletion of {}", pod.name),
-                Fact::NodeChanged(node) => format!("a write of {}", node.name),
+            let (what, object) = match fact {
+                Fact::Evicted { pod, .. } => (format!("the eviction of {}", pod.name), of_pod(pod)),
+                Fact::Deleted { pod, .. } => (format!("the deletion of {}", pod.name), of_pod(pod)),
+                Fact::NodeChanged(node) => {
+                    (format!("a write of {}", node.name), ("nodes", "", node.name.as_str()))
+                }
                 _ => continue,
             };
-            if !self.leaders.may_write(by, *at, Stage::Done) {
+            let sent = self.write_sent(by, object, *at);
+            if !self.leaders.may_write(by, *at, Stage::Done { sent }) {
                 self.broken(*at, format!("{what} by {by} took effect without the Lease"));
             }
         }
@@ -59,7 +67,11 @@ impl Judge<'_> {
             match call.api.as_str() {
                 "autoscaling:CompleteLifecycleAction"
                     if call.outcome != Outcome::LostBefore
-                        && !self.leaders.may_write(&call.by, call.at, Stage::Done) =>
+                        && !self.leaders.may_write(
+                            &call.by,
+                            call.at,
+                            Stage::Done { sent: call.at },
+                        ) =>
                 {
                     self.broken(
                         call.at,
@@ -72,6 +84,25 @@ impl Judge<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// When the write came in that had its effect on this object (resource, namespace and name) at
+    /// that moment: the last write of this process about it that was not answered before. A server
+    /// may be slow. If there is none, it is that moment.
+    fn write_sent(
+        &self,
+        process: &str,
+        (resource, namespace, name): (&str, &str, &str),
+        effect: Moment,
+    ) -> Moment {
+        let is_it = |r: &&Request| {
+            r.client == process
+                && (r.is_write() && !r.dry_run)
+                && (r.resource == resource && r.namespace == namespace && r.name == name)
+                && r.at <= effect
+                && r.answered.is_none_or(|answered| answered >= effect)
+        };
+        self.evidence.requests.iter().filter(is_it).map(|r| r.at).max().unwrap_or(effect)
     }
 
     /// Only a process that has led sends heartbeats, and it stops when it can see that another one

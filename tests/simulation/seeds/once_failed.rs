@@ -366,6 +366,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_806_000_000_944, "an Event was not true"),
     (1_806_000_001_035, "a hook was given up"),
     (1_806_000_001_145, "a record had no fresh cause"),
+    (1_806_000_002_058, "a Node was written without the Lease"),
     (1_806_000_002_311, "an interruption was not accepted in time"),
     (1_806_000_002_377, "an Event was not true"),
     (1_806_000_002_457, "a hook was open in the end"),

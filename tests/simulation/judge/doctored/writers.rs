@@ -136,3 +136,36 @@ async fn a_thief_is_found_out_within_the_renew_deadline_that_is_set() {
     short.terms.flags = vec![("sundown".to_owned(), vec!["--lease-renew-deadline=4s".to_owned()])];
     breaks(&judge(&short), "the eviction of web-0");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_before_a_thief_is_found_out_may_have_its_effect_until_the_lease_expires() {
+    const DONE: &str = "the eviction of web-0 by sundown-0 took effect without the Lease";
+    const SENT: &str = "sundown-0 sent `create pods/eviction web-0` without the Lease";
+    let mut evidence = hooked().await;
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    led_from_the_beginning(&mut evidence);
+    evidence.terms.flags =
+        vec![("sundown".to_owned(), vec!["--lease-renew-deadline=4s".to_owned()])];
+    // The API server took some seconds for the eviction. 5 s before its effect somebody took the
+    // Lease.
+    let stolen = taken_over(&evidence, evicted - s(5), "thief", "<scenario>");
+    let sent_at = |at: Moment| {
+        let mut evidence = stolen.clone();
+        let is_eviction = |r: &&mut Request| r.subresource == "eviction" && r.name == "web-0";
+        evidence.requests.iter_mut().filter(is_eviction).for_each(|r| r.at = at);
+        evidence
+    };
+    let in_time = sent_at(evicted - s(2));
+    keeps(&judge(&in_time), DONE, "it could not know of the thief when it sent the eviction");
+    breaks(&judge(&sent_at(evicted - Duration::from_millis(500))), DONE);
+    breaks(&judge(&sent_at(evicted - Duration::from_millis(500))), SENT);
+    let mut answered = in_time.clone();
+    let is_eviction = |r: &&mut Request| r.subresource == "eviction" && r.name == "web-0";
+    answered.requests.iter_mut().filter(is_eviction).for_each(|r| r.answered = Some(r.at));
+    breaks(&judge(&answered), DONE);
+    let another = taken_over(&in_time, evicted - s(1), "pod-of-another", OTHER);
+    breaks(&judge(&another), DONE);
+    let mut expired = in_time;
+    expired.requests.retain(|r| r.resource != "leases" || r.at <= evicted - s(16));
+    breaks(&judge(&expired), DONE);
+}
