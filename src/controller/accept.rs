@@ -115,7 +115,7 @@ async fn write(
     };
     let mut slot = LabelSlot { term, name: &name, taken: false };
     for _ in 0..TRIES {
-        if tries.lost && record::recognize(&node, interruption) {
+        if tries.lost && term.is_recorded(&node, interruption) {
             done(term, interruption, verdict, &node, happened, false);
             return Some(Accepted::New);
         }
@@ -150,6 +150,7 @@ async fn write(
             spot_margin: config.spot_deadline_margin,
             compat: config.compat,
             unconfirmed: verdict.claim.is_unconfirmed(),
+            is_another_wait: term.is_another_wait(&node, interruption),
         };
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),
@@ -200,7 +201,7 @@ async fn write(
                 }
                 // Only after a conflict is the PATCH sent again at once. A failing server gets
                 // time.
-                if error.problem != Problem::Conflict && !record::recognize(&node, interruption) {
+                if error.problem != Problem::Conflict && !term.is_recorded(&node, interruption) {
                     return None;
                 }
             }

@@ -15,10 +15,12 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{hooks::LifecycleActions, report::reported::Reported, shared::Shared};
 use crate::{
     cluster::EventNote,
-    domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
+    domain::{
+        InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node, NodeName,
+    },
     fleet::{self, Input},
     lifecycle::Skew,
-    record::{ExclusionLimit, Record},
+    record::{self, ExclusionLimit, Record},
 };
 
 /// How many records are written at once. That is more than the PATCHes of Nodes that may be in
@@ -206,6 +208,22 @@ impl Term {
             |hook| self.actions.is_over(hook),
             |hook| self.actions.is_kept_alive(hook),
         )
+    }
+
+    /// Whether the record of the Node holds this interruption: there is nothing more to write.
+    pub(super) fn is_recorded(&self, node: &Node, interruption: &Interruption) -> bool {
+        record::recognize(node, interruption) && !self.is_another_wait(node, interruption)
+    }
+
+    /// Whether the sweep found this interruption, and AWS has shown that the instance waits for
+    /// another action than those in the record of the Node. An action that Sundown has completed
+    /// does not show that: then the instance may wait in the hook of another party.
+    pub(super) fn is_another_wait(&self, node: &Node, interruption: &Interruption) -> bool {
+        record::is_another_wait(node, interruption, |action| {
+            let is_over =
+                self.actions.is_over(action) || self.shared.heartbeat_answers.is_over(action);
+            is_over && !self.actions.is_completed(action)
+        })
     }
 
     /// How far AWS's clock is ahead of ours. Until AWS has answered this process within 2 s, the API

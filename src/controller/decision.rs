@@ -26,7 +26,6 @@ use crate::{
     domain::{Cause, Interruption, Kind, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
-    record,
     runtime::Backoff,
     triage::{ActionEndSeen, HooksAnswer, Knowledge, Verdict, Wait, triage},
 };
@@ -360,7 +359,7 @@ impl Decision {
         // scheduled change is also in an annotation of its own, which may be lost.
         !matches!(self.interruption.kind(), Kind::LaunchHook | Kind::ScheduledChange)
             && !self.known.nodes.is_empty()
-            && self.known.nodes.iter().all(|node| record::recognize(node, &self.interruption))
+            && self.known.nodes.iter().all(|node| self.term.is_recorded(node, &self.interruption))
     }
 
     fn keep_alive_if_ours(&mut self) {

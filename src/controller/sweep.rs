@@ -18,7 +18,6 @@ use self::ask::SweepCalls;
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
     domain::{HookKey, HookName, Interruption, Transition, seconds},
-    record,
     triage::{
         GroupHooks, HooksAnswer,
         sweep::{Candidate, Due, RoundEnd, Sweep, WaitState, WaitingInstance},
@@ -141,8 +140,9 @@ impl Checks {
     }
 
     /// Whether Sundown already handles the action of each of our hooks in which the instance may
-    /// wait: a record names it, it has a task, it was completed during this wait, or a check of it
-    /// runs. Makes no call: `false` if the hooks of the group are not known yet.
+    /// wait: a record names it (or one that may be it), it has a task, it was completed during this
+    /// wait, or a check of it runs. Makes no call: `false` if the hooks of the group are not known
+    /// yet.
     fn are_all_known(&self, candidate: &Candidate) -> bool {
         let group = &candidate.waiting.group;
         let Some(hooks) = self.term.shared.lookups.hooks.before(group) else { return false };
@@ -177,7 +177,7 @@ impl Checks {
         }
         let interruption = self.interruption(candidate, hook, transition);
         let nodes = self.term.shared.nodes.by_instance(&key.instance);
-        !nodes.is_empty() && nodes.iter().all(|node| record::recognize(node, &interruption))
+        !nodes.is_empty() && nodes.iter().all(|node| self.term.is_recorded(node, &interruption))
     }
 
     fn interruption(

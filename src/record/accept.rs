@@ -15,10 +15,12 @@ use super::{
     status,
 };
 use crate::domain::{
-    Cause, Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, Moment, Node, PLANNED, Response,
+    Cause, Compat, IMPAIRED, Interruption, InterruptionFacts, Kind, LifecycleAction, Moment, Node,
+    PLANNED, Response, is_sweep_event_id,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptOptions {
     /// The patch also sets the load balancer label, unless the Node has it.
@@ -42,6 +44,9 @@ pub struct AcceptOptions {
     pub compat: Option<Compat>,
     /// AWS has not shown yet whether Sundown answers the hook ([`Record::is_unconfirmed`]).
     pub unconfirmed: bool,
+    /// The sweep found it, and it is another action than those in the record of the Node
+    /// ([`is_another_wait`]).
+    pub is_another_wait: bool,
 }
 
 impl Default for AcceptOptions {
@@ -56,6 +61,7 @@ impl Default for AcceptOptions {
             spot_margin: Duration::ZERO,
             compat: None,
             unconfirmed: false,
+            is_another_wait: false,
         }
     }
 }
@@ -101,8 +107,9 @@ pub enum Accept {
 ///   earlier deadline, a stronger response or a later recommendation. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
 ///   is not cordoned again, but the taint is written.
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
-///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
-///   later one of a hook that it names. The new record keeps the state before Sundown.
+///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the
+///   record does not name, or another one of a hook that it names. The new record keeps the state
+///   before Sundown.
 /// - If the record is released and only shows that the instance went into a warm pool, every
 ///   interruption that cordons the Node replaces it. Exceptions: a rebalance recommendation, whose
 ///   end would uncordon the Node while the instance is still in the pool, and the state changes
@@ -278,6 +285,27 @@ pub fn recognize(node: &Node, interruption: &Interruption) -> bool {
     let Some(Ok(record)) = node.record().map(Record::read) else { return false };
     same_instance
         && NewEntry::new(interruption, Moment::UNIX_EPOCH, &AcceptOptions::default()).is_in(&record)
+}
+
+/// Whether the sweep found this interruption, and every action of its hook that the record of the
+/// Node names is over: the instance waits for another one. The record may name an action that never
+/// began, because its event was made up. `is_over`: AWS has shown that this action is over, other
+/// than by accepting Sundown's completion.
+#[must_use]
+pub fn is_another_wait(
+    node: &Node,
+    interruption: &Interruption,
+    is_over: impl Fn(&LifecycleAction) -> bool,
+) -> bool {
+    let instance = &interruption.instance;
+    let found = interruption.lifecycle_action(instance);
+    let Some(found) = found.filter(|_| is_sweep_event_id(&interruption.event_id)) else {
+        return false;
+    };
+    let Some(Ok(record)) = node.record().map(Record::read) else { return false };
+    let named = record.interruptions(instance).into_iter().filter_map(|facts| facts.hook);
+    let of_this_hook: Vec<_> = named.filter(|action| action.key == found.key).collect();
+    record.instance() == instance && !of_this_hook.is_empty() && of_this_hook.iter().all(is_over)
 }
 
 /// A record of an earlier boot without the interruptions that ended with that boot. Its lifecycle

@@ -22,10 +22,6 @@ const REPEATED_AFTER: Duration = seconds(60);
 /// An end that is this near replaces the record of a drained sick instance.
 pub const ENDS_SOON: Duration = seconds(3600);
 
-/// An action counts as later than another action of its hook unless its event is at least this much
-/// older. Event times are inexact: an event may be dated up to 5 s after its accept.
-const OLDER_BY: Duration = seconds(10);
-
 /// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
 /// sweep.
 const CLOCKS_DIFFER: Duration = seconds(5);
@@ -35,6 +31,8 @@ pub(super) struct NewEntry {
     instance: InstanceId,
     facts: InterruptionFacts,
     entry: KnownEntry,
+    /// [`AcceptOptions::is_another_wait`].
+    is_another_wait: bool,
 }
 
 /// Whether the kubelet may have reported since its instance stopped. Clocks differ, and Kubernetes
@@ -64,6 +62,7 @@ impl NewEntry {
             },
             instance,
             facts,
+            is_another_wait: options.is_another_wait,
         }
     }
 
@@ -163,8 +162,9 @@ impl NewEntry {
     /// Whether the two are the same wait of the instance in a hook, if the sweep found one of them.
     /// The sweep knows neither the event ID nor the token of an action.
     ///
-    /// - The sweep found `self`: it is the same unless the wait began after the release. AWS keeps
-    ///   only one action of a hook and an instance open at a time.
+    /// - The sweep found `self`: it is the same unless the wait began after the release, or AWS has
+    ///   shown that every action of its hook in the record is over. AWS keeps only one action of a
+    ///   hook and an instance open at a time.
     /// - The sweep found `other`, and `self` is its late event: it is the same if the event's time
     ///   is not later than when the sweep first saw the instance waiting.
     fn is_same_wait(&self, other: &KnownEntry, released: Option<Moment>) -> bool {
@@ -174,7 +174,7 @@ impl NewEntry {
             return false;
         }
         if is_sweep_event_id(&new.event) {
-            return released.is_none_or(|at| new.time <= at);
+            return !self.is_another_wait && released.is_none_or(|at| new.time <= at);
         }
         is_sweep_event_id(&other.event) && new.time <= other.time.plus(CLOCKS_DIFFER)
     }
@@ -204,26 +204,27 @@ impl NewEntry {
         self.facts.time == self.facts.accepted || self.entry.time == other.time
     }
 
-    /// It brings a lifecycle action of a hook that the record does not name, or a later one of a
+    /// It brings a lifecycle action of a hook that the record does not name, or another one of a
     /// hook that the record names.
     fn has_new_action(&self, record: &Record) -> bool {
         let mut of_this_hook =
             record.known().filter(|k| k.group == self.entry.group && k.hook == self.entry.hook);
-        self.entry.hook.is_some() && of_this_hook.all(|k| self.is_a_later_action_than(k))
+        self.entry.hook.is_some()
+            && (self.is_another_wait || of_this_hook.all(|k| self.is_another_action_than(k)))
     }
 
-    /// AWS keeps only one action of a hook and an instance open at a time. So an action with
-    /// another token that began later has replaced the earlier one (root volumes that are replaced
-    /// one after the other, a way back into a warm pool). In doubt the action counts as later: a
-    /// late copy of an earlier one costs a call, but an action that is dropped is never completed.
-    /// Actions without a token cannot be distinguished.
-    fn is_a_later_action_than(&self, other: &KnownEntry) -> bool {
+    /// The two name different actions of a hook. AWS keeps only one action of a hook and an
+    /// instance open at a time (root volumes that are replaced one after the other, a way back into
+    /// a warm pool). The times of the events do not show which one: the later event may be made up.
+    /// A late copy of the event of an action that is over costs a PATCH and a call, but an action
+    /// that is dropped is never completed. Actions without a token cannot be distinguished.
+    fn is_another_action_than(&self, other: &KnownEntry) -> bool {
         let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
-        tokens.is_some_and(|(new, old)| new != old) && self.entry.time.plus(OLDER_BY) > other.time
+        tokens.is_some_and(|(new, old)| new != old)
     }
 
     /// It brings a lifecycle action that the released record does not cover: one of a hook that the
-    /// record does not name, or a later one. If the record has no token to compare, a later action
+    /// record does not name, or another one. If the record has no token to compare, another action
     /// is one that began after the release.
     pub(super) fn brings_an_action_after(&self, record: &Record) -> bool {
         let began_later = record.released.as_ref().is_some_and(|r| self.entry.time > r.at);

@@ -24,6 +24,9 @@ pub const FIRST_CHECK_AFTER: Duration = seconds(10);
 /// The pause before an instance is checked again. It doubles each time, up to
 /// [`LONGEST_PAUSE`].
 const CHECK_AGAIN: Duration = seconds(60);
+/// The pause before Sundown looks again whether an action in which the instance may wait is known.
+/// That costs no call. AWS may show meanwhile that the known action is over.
+const LOOK_AGAIN: Duration = seconds(15);
 /// The pause before an instance is checked again if AWS gave no answer.
 const RETRY_UNANSWERED: Duration = seconds(45);
 /// How many waiting instances are remembered. Each takes less than 1 KB: an instance ID and the
@@ -205,7 +208,7 @@ impl Sweep {
         let (mut to_check, mut left_out) = (Vec::new(), 0);
         for watched in due {
             if is_known(&watched.candidate) {
-                watched.check_at = now.plus(CHECK_AGAIN);
+                watched.check_at = now.plus(LOOK_AGAIN);
             } else if to_check.len() < room {
                 to_check.push(watched.candidate.clone());
                 let doubled = CHECK_AGAIN * (1 << watched.candidate.checks.min(8));

@@ -35,14 +35,14 @@ fn an_interruption_joins_an_open_record_only_with_a_new_action_or_an_earlier_end
             false,
         ),
         ("a later action of the same hook", &hooked, hook("e2", 5, "drain", "t9"), 6, false),
-        ("an earlier action of the same hook", &hooked, hook("e2", -20, "drain", "t9"), 6, true),
         (
-            "an action of the same hook whose time is earlier by less than clocks may differ",
+            "another action of the hook, of an earlier time: that in the record may be made up",
             &hooked,
-            hook("e2", -5, "drain", "t9"),
+            hook("e2", -20, "drain", "t9"),
             6,
             false,
         ),
+        ("a copy of the same action", &hooked, hook("e2", -20, "drain", "t1"), 6, true),
         ("the same hook, without its token", &hooked, event_without_token("e2", 5), 6, true),
         ("another hook", &hooked, hook("e2", 5, "other", "t9"), 6, false),
         (

@@ -12,7 +12,12 @@ fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
         ("a hook", &spotted, hook("e2", 60, "drain", "t1"), false),
         ("the same hook", &hooked, hook("e2", 0, "drain", "t1"), true),
         ("the same hook, without its token", &hooked, event_without_token("e2", 60), true),
-        ("an earlier action of the same hook", &hooked, hook("e2", -11, "drain", "t2"), true),
+        (
+            "another action of the hook, of an earlier time: that in the record may be made up",
+            &hooked,
+            hook("e2", -11, "drain", "t2"),
+            false,
+        ),
         (
             "an action that began before the release was written",
             &hooked,

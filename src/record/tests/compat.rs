@@ -12,6 +12,7 @@ const ASKED: AcceptOptions = AcceptOptions {
     spot_margin: std::time::Duration::ZERO,
     compat: Some(Compat::Nth),
     unconfirmed: false,
+    is_another_wait: false,
 };
 
 /// NTH's taints: key without its domain, value and effect.

@@ -132,6 +132,25 @@ fn the_error_of_a_damaged_record_names_the_cause_and_the_remedy() {
 }
 
 #[test]
+fn what_the_sweep_found_takes_the_place_of_a_closed_action_if_it_is_kept_alive() {
+    let text = format!(
+        r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[
+        {{"kind":"terminate-hook","event":"e1","time":"2026-01-01T00:00:01Z","accepted":"2026-01-01T00:00:01Z","group":"g","hook":"h","token":"made-up"}},
+        {{"kind":"terminate-hook","event":"sweep:2026-01-01T00:01:00Z:h","time":"2026-01-01T00:01:00Z","accepted":"2026-01-01T00:01:10Z","group":"g","hook":"h"}}]}}"#
+    );
+    let record = Record::read(&text).unwrap();
+    for (is_closed, expected) in [(false, Some(LifecycleToken::from("made-up"))), (true, None)] {
+        let actions = record.open_actions_now(
+            &id(INSTANCE),
+            |hook| is_closed && hook.token.is_some(),
+            |hook| hook.token.is_none(),
+        );
+        let tokens: Vec<_> = actions.into_iter().map(|action| action.token).collect();
+        assert_eq!(tokens, [expected]);
+    }
+}
+
+#[test]
 fn an_action_that_is_kept_alive_takes_the_place_of_a_later_one_that_is_closed() {
     let entry = |second: u8, token: &str| {
         format!(

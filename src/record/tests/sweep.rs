@@ -63,6 +63,53 @@ fn after_the_release_only_a_wait_that_began_later_is_another_action() {
 }
 
 #[test]
+fn an_instance_waits_for_another_action_if_each_of_its_hook_in_the_record_is_over() {
+    let one = take_on(&node(), &hook("e1", 30, "drain", "t1"), 31).unwrap();
+    let two = take_on(&one, &hook("e2", 40, "drain", "t2"), 41).unwrap();
+    let found_before = take_on(&node(), &swept(50, "drain"), 51).unwrap();
+    let mut of_other = swept(60, "drain");
+    of_other.instance = id(OTHER);
+    for (name, node, interruption, over, expected) in [
+        ("its only action is over", &one, swept(60, "drain"), "t1", true),
+        ("its only action may be open", &one, swept(60, "drain"), "", false),
+        ("one of two may be open", &two, swept(60, "drain"), "t1", false),
+        ("both are over", &two, swept(60, "drain"), "t1 t2", true),
+        ("an action without a token may be open", &found_before, swept(60, "drain"), "t1", false),
+        ("a hook that the record does not name", &one, swept(60, "logs"), "t1", false),
+        ("an event of the hook", &one, hook("e3", 60, "drain", "t3"), "t1", false),
+        ("another instance", &one, of_other, "t1", false),
+        ("no record", &node(), swept(60, "drain"), "t1", false),
+    ] {
+        let is_over = |action: &LifecycleAction| {
+            action.token.as_ref().is_some_and(|token| over.split(' ').any(|t| t == token.as_str()))
+        };
+        assert_eq!(is_another_wait(node, &interruption, is_over), expected, "{name}");
+    }
+}
+
+#[test]
+fn another_wait_joins_an_open_record_and_replaces_a_released_one() {
+    let found = swept(60, "drain");
+    let open = take_on(&node(), &hook("e1", 30, "drain", "t1"), 31).unwrap();
+    // The sweep first saw it before the release.
+    let released = release_node(&open, 70);
+    let restored = Node { unschedulable: false, taints: Vec::new(), ..released.clone() };
+    let is_over = |action: &LifecycleAction| action.token == Some(LifecycleToken::from("t1"));
+    let options = AcceptOptions { is_another_wait: true, ..AcceptOptions::default() };
+    for (name, node, count) in
+        [("open", &open, 2), ("released", &released, 1), ("restored", &restored, 1)]
+    {
+        assert!(recognize(node, &found) && is_another_wait(node, &found, is_over), "{name}");
+        assert!(take_on(node, &found, 95).is_none(), "{name}: without that answer of AWS");
+        let after = take_on_with(node, &found, 95, &options).unwrap();
+        assert_eq!(entries(&after).len(), count, "{name}");
+        assert_eq!(entries(&after).last().unwrap().0, found.event_id, "{name}");
+        // If the answer to the PATCH was lost, this shows that it had its effect.
+        assert!(recognize(&after, &found) && !is_another_wait(&after, &found, is_over), "{name}");
+    }
+}
+
+#[test]
 fn an_accept_of_what_the_sweep_found_is_recognized_when_its_answer_was_lost() {
     let interruption = swept(60, "drain");
     let after = take_on(&node(), &interruption, 61).unwrap();

@@ -130,11 +130,12 @@ fn a_wait_that_is_found_has_the_time_when_the_instance_was_last_without_it() {
 fn what_is_known_is_not_looked_into_and_does_not_grow_the_pause() {
     let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
     sweep.round_ended(at(60), Ok(all_shown(vec![one()])), 0.0);
-    for second in [70, 130, 190, 250] {
+    for second in [70, 85, 100, 115] {
         assert_eq!(sweep.due(at(second), 100, |_| true).to_check, [], "{second}");
-        assert_eq!(sweep.next_at(), at(120), "{second}");
+        assert_eq!(sweep.next_at(), at(second + 15).min(at(120)), "{second}");
     }
-    assert_eq!(looked(&mut sweep, 310).len(), 1, "no longer known");
+    assert_eq!(looked(&mut sweep, 129), []);
+    assert_eq!(looked(&mut sweep, 130).len(), 1, "no longer known");
 }
 
 #[test]

@@ -1,7 +1,13 @@
 //! Messages: none is deleted before what it asks for is written down.
 
 use std::time::Duration;
-use sundown::{domain::Moment, sim::kube::NodeState};
+use sundown::{
+    domain::Moment,
+    sim::{
+        aws::{Call, Outcome},
+        kube::NodeState,
+    },
+};
 
 use super::{
     Belongs, Judge, Response, SLACK, Terms,
@@ -146,7 +152,23 @@ impl Judge<'_> {
             _ => Duration::from_secs(120),
         };
         let stale = at.since_or_zero(notice.time()) + Duration::from_secs(1) >= own_time;
-        !ours || harmless || known || repeat || no_node || stale || self.runs_again(notice, at)
+        let is_nobodys = self.runs_again(notice, at) || self.had_left_its_block(event, at);
+        !ours || harmless || known || repeat || no_node || stale || is_nobodys
+    }
+
+    /// The warning of a Capacity Block names no instance. This one was terminated already when EC2
+    /// was last asked which instances are in the block.
+    fn had_left_its_block(&self, event: &Event, at: Moment) -> bool {
+        let Some(block) = &event.block else { return false };
+        let of_block = format!("capacity-reservation-id={block};");
+        let is_answer = |call: &&Call| {
+            call.api == "ec2:DescribeInstances"
+                && call.object.starts_with(&of_block)
+                && call.outcome == Outcome::Ok
+                && call.at <= at
+        };
+        let asked = self.evidence.calls.iter().filter(is_answer).map(|call| call.at).max();
+        asked.is_some_and(|asked| self.story.is_terminated(&event.instance, asked))
     }
 
     /// The instance stopped, and its Node registered after that: EC2 is asked whether the instance

@@ -8,7 +8,10 @@ use std::{
 
 use sundown::{
     domain::Moment,
-    sim::kube::{NodeState, Request},
+    sim::{
+        aws::ActionReport,
+        kube::{NodeState, Request},
+    },
 };
 
 use super::{
@@ -109,6 +112,9 @@ impl Judge<'_> {
                     known.meddled || known.was_cordoned || known.was_forgotten,
                 );
             }
+            if known.restore.is_some_and(|asked| self.goes_with_an_action(asked, write)) {
+                known.restore = None;
+            }
             for wrong in ours(old, new, known) {
                 self.broken(write.at, format!("{}: {wrong}", new.name));
             }
@@ -148,6 +154,31 @@ impl Judge<'_> {
             lives_on(process) && self.leaders.leads_from(process, lost) && could_write(process)
         };
         in_time.map(|r| r.client.as_str()).any(knows)
+    }
+
+    /// The write ends the drain, and its record names a lifecycle action of the instance that was
+    /// open at some time since a person asked for the release: its hook joined after that. With the
+    /// end of the action the instance goes.
+    fn goes_with_an_action(&self, asked: Moment, write: Write<'_>) -> bool {
+        let Some((old, new)) = write.both() else { return false };
+        let Some(ended) = record(new).filter(|record| !record["released"].is_null()) else {
+            return false;
+        };
+        let all = || ended["interruptions"].as_array().into_iter().flatten();
+        let is_named = |action: &ActionReport| {
+            all().any(|entry| {
+                entry["group"] == action.group
+                    && entry["hook"] == action.hook
+                    && (entry["token"].is_null() || entry["token"] == action.token)
+            })
+        };
+        let is_open = |action: &ActionReport| {
+            action.instance == instance(new)
+                && action.started <= write.at
+                && action.end.as_ref().is_none_or(|end| end.at >= asked)
+        };
+        open_record(old).is_some()
+            && self.evidence.actions.iter().any(|action| is_open(action) && is_named(action))
     }
 
     /// The process tried to write this Node, and its own tries met faults that lasted from that

@@ -132,6 +132,15 @@ pub struct Header {
 /// Instance, event, hook and token.
 type Key = (String, String, Option<(String, String)>, Option<String>);
 
+/// An entry that came into a record that did not have it.
+struct Appearance {
+    came_in: Moment,
+    /// The time of its accept that it says, by AWS's clock.
+    says: Moment,
+    /// The journal's time of its accept.
+    accepted: Moment,
+}
+
 /// An entry of the last record of a Node.
 struct Read {
     key: Key,
@@ -151,8 +160,7 @@ pub struct Reader<'a> {
     patches: BTreeMap<(&'a str, &'a str), Vec<&'a Request>>,
     /// What the last record of a Node held.
     last: BTreeMap<String, Vec<Read>>,
-    /// When an entry came into a record that did not have it.
-    appeared: BTreeMap<Key, Vec<Moment>>,
+    appeared: BTreeMap<Key, Vec<Appearance>>,
     /// What people wrote into records. They may write the same hook twice.
     made_up: BTreeMap<Key, Vec<RecordedInterruption>>,
     pub seen: Vec<Seen>,
@@ -316,13 +324,18 @@ impl<'a> Reader<'a> {
     }
 
     /// The journal's time of the accept. A record that was deleted and is written back keeps the
-    /// time of its accept: of all times at which the entry appeared, the one that it says counts.
+    /// time of its accept, so an entry that says the same as one before has the same time: what it
+    /// says may be some tenths of a second off, and it may be written back in that time. For one
+    /// that says another time, that time counts, of all at which the entry appeared.
     fn accepted(&mut self, key: &Key, written: &Written, cause: usize, came_in: Moment) -> Moment {
-        let times = self.appeared.entry(key.clone()).or_default();
-        times.push(came_in);
+        let all = self.appeared.entry(key.clone()).or_default();
+        let same = all.iter().find(|one| one.says == written.accepted).map(|one| one.accepted);
         let says = written.accepted - self.notices[cause].ahead;
-        let off = |t: &Moment| t.duration_since(says).abs();
-        times.iter().copied().min_by_key(off).unwrap_or(came_in)
+        let off = |at: &Moment| at.duration_since(says).abs();
+        let nearest = all.iter().map(|one| one.came_in).chain([came_in]).min_by_key(off);
+        let accepted = same.or(nearest).unwrap_or(came_in);
+        all.push(Appearance { came_in, says: written.accepted, accepted });
+        accepted
     }
 
     /// When the PATCH came in that had its effect then: one that came in or was answered then. Of

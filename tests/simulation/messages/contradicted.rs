@@ -250,6 +250,25 @@ async fn a_group_that_terminates_the_instance_contradicts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_real_event_that_is_older_than_a_made_up_one_joins_its_drain() {
+    let (stage, sundown, instances) = with_own_queue(175, &[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    // The real event is late.
+    stage.pass(20).await;
+    make_up(&stage, &instances[0]);
+    stage.until(3, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    send_real(&stage);
+    let joined = || sundown.messages("terminate-hook", "joined");
+    stage.until(5, "the real one joins", || joined() == 1.0).await;
+    let end = || stage.actions(&instances[0])[0].end.clone();
+    stage.until(120, "the real one is completed", || end().is_some()).await;
+    assert!(end().unwrap().by.starts_with("sundown"), "{:?}", end());
+    assert_eq!(contradicted(&sundown), 0.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_without_an_answer_contradicts_nothing() {
     for (seed, api) in [(169, "ec2:*"), (170, "autoscaling:DescribeAutoScalingGroups")] {
         let (stage, sundown, instances) = with_own_queue(seed, &[]).await;

@@ -161,6 +161,31 @@ async fn a_later_wait_of_an_instance_whose_hook_we_completed_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_is_found_although_the_record_names_an_action_of_its_hook_that_was_made_up() {
+    let stage = Stage::new(2_437);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "web", 120);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    let made_up = bodies::terminate("asg", "drain", &instance, &stage.now());
+    stage.world.aws.send_event(stage.world.queue(), &made_up);
+    stage.until(10, "the made-up action is accepted", || stage.is_cordoned(&instance)).await;
+    let joined = || sundown.metric("sweep_decided_total{outcome=\"joined\"}");
+    stage.until(FOUND, "the real one joins it", || joined() == 1.0).await;
+    let record = stage.record(&instance).unwrap();
+    assert!(record["interruptions"][0]["token"].is_string(), "{record}");
+    assert!(record["interruptions"][1]["token"].is_null(), "{record}");
+    stage.until(140, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(sundown.metric("sweep_found_total"), 1.0);
+    stage.pass(700).await;
+    assert_eq!(stage.action(&instance).late_calls, []);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_aws_does_not_answer_it_is_asked_again_every_minute() {
     let stage = Stage::new(2_417);
     let instance = group(&stage, "asg", 1, &[hook("drain", 1_800)]).remove(0);

@@ -121,6 +121,43 @@ async fn a_record_of_a_message_that_its_writer_has_not_received_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_another_process_writes_back_at_once_is_known_by_the_accept_that_it_says() {
+    const UNREAD: &str = "which sundown-1 had not received";
+    let mut evidence = reclaimed().await;
+    let first = accepted(&evidence);
+    let after = |millis: u64| (first + Duration::from_millis(millis)).to_string();
+    edit_first(&mut evidence, |entry| entry["accepted"] = json!(after(400)));
+    let is_record = |fact: &&Fact| {
+        matches!(
+            fact,
+            Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    };
+    let written = evidence.entries.iter().map(|e| &e.fact).find(is_record).unwrap().clone();
+    // Half a second after the accept a person deletes the record.
+    let written_back = |says: u64| {
+        let mut evidence = evidence.clone();
+        let Fact::Annotated { node, provider_id, mut annotations } = written.clone() else {
+            panic!()
+        };
+        let at = first + Duration::from_millis(500);
+        let mut record: Value = serde_json::from_str(&annotations["sundown.dev/record"]).unwrap();
+        record["interruptions"][0]["accepted"] = json!(after(says));
+        annotations.insert("sundown.dev/record".to_owned(), record.to_string());
+        let without = Fact::Annotated {
+            node: node.clone(),
+            provider_id: provider_id.clone(),
+            annotations: [("other".to_owned(), "x".to_owned())].into(),
+        };
+        insert(&mut evidence, at, "kubectl", without);
+        insert(&mut evidence, at, "sundown-1", Fact::Annotated { node, provider_id, annotations });
+        judge(&evidence)
+    };
+    keeps(&written_back(400), UNREAD, "it is the same entry");
+    breaks(&written_back(500), UNREAD);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_for_what_asks_for_none_is_seen() {
     const NONE: &str = "which asks for no drain";
     let evidence = reclaimed().await;

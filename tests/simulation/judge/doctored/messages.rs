@@ -1,7 +1,7 @@
 //! Which messages are deleted.
 
 use serde_json::json;
-use sundown::sim::aws::{ActionReport, InstanceChange, State};
+use sundown::sim::aws::{ActionReport, Call, InstanceChange, Outcome, State};
 
 use super::*;
 
@@ -66,6 +66,42 @@ async fn a_stop_that_is_deleted_without_a_record_is_seen_unless_its_node_is_of_a
     keeps(&deleted(true, true), LOST, "the instance runs again");
     breaks(&deleted(true, false), LOST);
     breaks(&deleted(false, true), LOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capacity_block_that_is_deleted_without_a_record_is_seen_unless_its_instance_was_gone() {
+    const BLOCK: &str = "cr-1234567890abcdef0";
+    let mut evidence = hooked().await;
+    let (instance, _) = node_of(&evidence);
+    evidence.blocks.insert(instance.clone(), BLOCK.to_owned());
+    let at = accepted(&evidence) - s(1);
+    let time = |at: Moment| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let body = json!({
+        "id": "one-more", "detail-type": "Capacity Block Expiration Warning", "source": "aws.ec2",
+        "time": time(at - s(20)),
+        "detail": { "capacity-reservation-id": BLOCK, "end-date": time(at + s(2_380)) },
+    });
+    // EC2 is asked five seconds before the message is deleted.
+    let deleted = |state: State, before: u64, asked: &str, outcome: Outcome| {
+        let mut evidence = evidence.clone();
+        let id = instance.clone();
+        evidence.changes.push(InstanceChange { id, state, at: at - s(before) });
+        evidence.calls.push(Call {
+            at: at - s(5),
+            api: "ec2:DescribeInstances".to_owned(),
+            object: format!("capacity-reservation-id={asked};instance-state-name=running"),
+            by: "sundown-0".to_owned(),
+            outcome,
+        });
+        send(&mut evidence, &body.to_string(), at - s(20), at);
+        judge(&evidence)
+    };
+    let ended = State::Terminated;
+    keeps(&deleted(ended, 10, BLOCK, Outcome::Ok), LOST, "it was not in the block any more");
+    breaks(&deleted(ended, 3, BLOCK, Outcome::Ok), LOST);
+    breaks(&deleted(ended, 10, BLOCK, Outcome::LostAfter), LOST);
+    breaks(&deleted(ended, 10, "cr-0fedcba9876543210", Outcome::Ok), LOST);
+    breaks(&deleted(State::ShuttingDown, 10, BLOCK, Outcome::Ok), LOST);
 }
 
 #[tokio::test(start_paused = true)]

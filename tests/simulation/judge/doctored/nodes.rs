@@ -317,6 +317,57 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_released_node_that_is_not_put_back_is_seen_unless_a_hook_joined_whose_action_was_open() {
+    const NOT_PUT_BACK: &str = "a person released it, and it was not put back";
+    const TOKEN: &str = "12345678-1234-1234-1234-123456789012";
+    let mut never = put_back(|_| {}).await;
+    never.entries.truncate(last_tainted(&never) + 1);
+    let (asked, at) = (never.entries.last().unwrap().at, never.ended);
+    let node = state(never.entries.last_mut().unwrap()).unwrap();
+    let instance = crate::judge::nodes::instance(node).to_owned();
+    let group = never.groups[&instance].clone();
+    let action = ActionReport {
+        group: group.clone(),
+        token: TOKEN.to_owned(),
+        started: asked - s(60),
+        instance,
+        end: None,
+        ..hooked().await.actions[0].clone()
+    };
+    // Its hook joins, and Sundown writes the end of the drain.
+    let joins = |token: &str, is_ended: bool, action: ActionReport| {
+        let mut evidence = never.clone();
+        let hook = json!({
+            "kind": "terminate-hook", "event": "joins", "time": at.to_string(),
+            "accepted": at.to_string(), "group": group, "hook": action.hook, "token": token,
+        });
+        evidence.actions.push(action);
+        then(&mut evidence, at, US, |s| {
+            let record = s.annotations.get_mut(RECORD).unwrap();
+            let mut written: Value = serde_json::from_str(record).unwrap();
+            written["interruptions"].as_array_mut().unwrap().push(hook.clone());
+            if is_ended {
+                written["released"] = json!({ "at": at.to_string() });
+            }
+            *record = written.to_string();
+        });
+        judge(&evidence)
+    };
+    let ends = |at: Moment| {
+        let verdict = Verdict::Completed(HookResult::Continue);
+        let end = Some(ActionEnd { at, verdict, by: US.to_owned() });
+        ActionReport { end, ..action.clone() }
+    };
+    keeps(&joins(TOKEN, true, action.clone()), NOT_PUT_BACK, "the instance goes");
+    keeps(&joins(TOKEN, true, ends(asked + s(1))), NOT_PUT_BACK, "its hook was completed");
+    breaks(&joins(TOKEN, true, ends(asked - s(5))), NOT_PUT_BACK);
+    breaks(&joins(TOKEN, false, action.clone()), NOT_PUT_BACK);
+    breaks(&joins("00000000-0000-4000-8000-000000000000", true, action.clone()), NOT_PUT_BACK);
+    let of_another = ActionReport { instance: "i-0another".to_owned(), ..action.clone() };
+    breaks(&joins(TOKEN, true, of_another), NOT_PUT_BACK);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_is_drained_again_and_not_put_back_is_seen_unless_a_person_took_its_record_away()
  {
     const LEFT: &str = "left cordoned";
