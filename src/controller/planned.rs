@@ -35,8 +35,10 @@ pub(super) enum NoteOutcome {
 }
 
 /// Writes the scheduled change into the annotation of its Node, and of every other Node that would
-/// be drained with it. Nodes that a drain only cordons get no note: [`begin`] finds them again. `None`: a Node is gone or
-/// belongs to another instance, so the message must be decided again.
+/// be drained with it. Nodes that a drain only cordons get no note: [`begin`] finds them again. But
+/// a Node that has the change already is to be drained for it, so it gets what AWS has moved or
+/// canceled. `None`: a Node is gone or belongs to another instance, so the message must be decided
+/// again.
 pub(super) async fn note(
     term: &Term,
     interruption: &Interruption,
@@ -52,7 +54,33 @@ pub(super) async fn note(
             outcome = outcome.zip(other).map(|(one, other)| one.max(other));
         }
     }
+    for node in others_with_note(term, interruption, verdict) {
+        // Without an outcome it claims the instance no longer.
+        let other = note_on(term, interruption, &node).await;
+        outcome = outcome.map(|one| other.map_or(one, |other| one.max(other)));
+    }
     outcome
+}
+
+/// The other Nodes that claim the instance, would not be drained with its Node, and have the change
+/// in their annotation. They got it when EC2 confirmed none of the Nodes.
+fn others_with_note(
+    term: &Term,
+    interruption: &Interruption,
+    verdict: &triage::Accept,
+) -> Vec<Arc<Node>> {
+    let is_drained = |node: &Arc<Node>| match &verdict.others {
+        OtherClaims::Drain(others) => others.iter().any(|other| other.uid == node.uid),
+        OtherClaims::None | OtherClaims::Cordon(_) => false,
+    };
+    let at = plan_time(term);
+    let mut others = term.shared.nodes.by_instance(&interruption.instance);
+    others.retain(|node| {
+        node.uid != verdict.node.uid
+            && !is_drained(node)
+            && record::holds_change(node, interruption, at)
+    });
+    others
 }
 
 async fn note_on(

@@ -13,7 +13,9 @@ use super::{
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
-    domain::{HookKey, HookResult, InterruptionFacts, LifecycleAction, Moment, Node, seconds},
+    domain::{
+        HookKey, HookResult, InterruptionFacts, LifecycleAction, Moment, Node, WaitPurpose, seconds,
+    },
     fleet::{ActionEnd, Completion, DrainEvent, Input},
     lifecycle::EndedDrainFacts,
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
@@ -151,8 +153,9 @@ impl Release {
         if actions.is_empty() {
             return BTreeSet::new();
         }
-        let completions =
-            actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
+        let completions = actions
+            .iter()
+            .map(|o| self.complete_one(o, record.is_unconfirmed(&o.key), record.wait_purpose(o)));
         let ends = futures::future::join_all(completions).await;
         self.term.send(Input::ActionsClosed {
             node: self.end.drain.node.name.clone(),
@@ -173,8 +176,13 @@ impl Release {
 
     /// Completes one action. Returns only when that is over: the end is written into the record
     /// after that, and a record with an end is not completed by the next leader. `unconfirmed`: asks
-    /// first whether its hook is ours.
-    async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> ActionEnd {
+    /// first whether its hook is ours. `purpose`: for what it keeps the instance waiting.
+    async fn complete_one(
+        &self,
+        action: &LifecycleAction,
+        unconfirmed: bool,
+        purpose: Option<WaitPurpose>,
+    ) -> ActionEnd {
         let hooks = &self.term.actions;
         if unconfirmed && !hook_claims::is_ours(&self.term, action).await {
             hooks.forget(action);
@@ -183,9 +191,9 @@ impl Release {
         let result = OrderedResult::of_termination(self.result_of(action).await);
         let event = self.event_of(action);
         loop {
-            let completion =
-                hooks.complete(action, event, NamedBy::Record, unconfirmed, result).await;
-            match completion {
+            let completing =
+                hooks.complete(action, event, NamedBy::Record, unconfirmed, result, purpose);
+            match completing.await {
                 Some(HookCompletion::Accepted(result)) => return ActionEnd::Completed(result),
                 Some(HookCompletion::Gone) => return ActionEnd::AlreadyClosed,
                 Some(HookCompletion::NotOurs) => {

@@ -29,6 +29,9 @@ const MAX_CONCURRENT_CHECKS: usize = 64;
 /// How long a check lasts at most. What AWS has proved by then is decided without this limit, and
 /// without a place among the [`MAX_CONCURRENT_CHECKS`].
 const CHECK_TIMEOUT: std::time::Duration = seconds(60);
+/// How long Auto Scaling may take to show the present state of an instance. Without an answer, the
+/// state of the round counts.
+const STATE_TIMEOUT: std::time::Duration = seconds(5);
 
 /// Runs until the end of the term. A dry run does not start it: a heartbeat is a write.
 pub(super) async fn run(term: Arc<Term>) {
@@ -225,10 +228,13 @@ impl Checks {
             }
             Ok(None) | Err(_) => return false,
         };
+        // If it does not wait now, a later round finds its next wait.
+        let Some(candidate) = self.as_shown_now(candidate).await else { return true };
         let mut unknown = self.ours(&hooks, candidate.waiting.state);
-        unknown.retain(|(hook, of)| !self.is_known(candidate, hook.clone(), *of));
+        unknown.retain(|(hook, of)| !self.is_known(&candidate, hook.clone(), *of));
         let give_up = CancellationToken::new();
-        let deciding = join_all(unknown.into_iter().map(|of| self.decide(candidate, of, &give_up)));
+        let of_each = unknown.into_iter().map(|of| self.decide(&candidate, of, &give_up));
+        let deciding = join_all(of_each);
         tokio::pin!(deciding);
         let answered = tokio::select! {
             answered = &mut deciding => answered,
@@ -239,6 +245,17 @@ impl Checks {
             }
         };
         answered.into_iter().all(|is_answered| is_answered)
+    }
+
+    /// The candidate in the state that its group shows now. `None`: it does not wait any longer.
+    async fn as_shown_now(&self, candidate: &Candidate) -> Option<Candidate> {
+        let WaitingInstance { instance, group, .. } = &candidate.waiting;
+        let members = &self.term.shared.lookups.members;
+        let asking = members.state_since(group, instance, tokio::time::Instant::now());
+        match tokio::time::timeout(STATE_TIMEOUT, asking).await {
+            Ok(Ok(state)) => candidate.in_state(state.as_deref(), self.term.shared.clock.now()),
+            Ok(Err(_)) | Err(_) => Some(candidate.clone()),
+        }
     }
 
     /// Decides about a hook in which the instance may wait. Returns whether AWS answered.

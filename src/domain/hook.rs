@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::InstanceId;
+use super::{InstanceId, Kind};
 
 macro_rules! name {
     ($(#[$doc:meta])* $t:ident) => {
@@ -92,6 +92,32 @@ pub struct HookDescription {
     pub heartbeat_timeout: Duration,
     /// `GlobalTimeout`: how long AWS waits in total: min(48 h, 100 × HeartbeatTimeout).
     pub global_timeout: Duration,
+}
+
+/// For what a lifecycle action keeps its instance waiting, as far as its event, its record or the
+/// state of the instance shows that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitPurpose {
+    /// The instance goes into the warm pool of its group.
+    IntoWarmPool,
+    /// Its root volume is replaced.
+    NewRootVolume,
+    /// It is launched into its group, or it ends.
+    LaunchOrEnd,
+}
+
+impl WaitPurpose {
+    /// `goes_into_warm_pool`: see [`super::Interruption::goes_into_warm_pool`].
+    #[must_use]
+    pub const fn of(kind: Kind, goes_into_warm_pool: bool) -> Self {
+        if matches!(kind, Kind::RootVolume) {
+            Self::NewRootVolume
+        } else if goes_into_warm_pool {
+            Self::IntoWarmPool
+        } else {
+            Self::LaunchOrEnd
+        }
+    }
 }
 
 /// `LifecycleActionResult`.

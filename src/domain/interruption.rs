@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     BLOCK_NOTICE, DrainSettings, GroupName, HealthNotice, HookKey, HookName, Impairment,
     InstanceId, InstanceState, LifecycleAction, LifecycleToken, Moment, ReadSettings,
-    ReservationId, Symptom,
+    ReservationId, Symptom, WaitPurpose,
 };
 
 /// What the event ID of an interruption begins with that the sweep found: no event of it arrived.
@@ -332,6 +332,12 @@ impl Interruption {
     #[must_use]
     pub fn goes_into_warm_pool(&self) -> bool {
         self.hook().is_some_and(|action| action.destination == Some(PoolEnd::WarmPool))
+    }
+
+    /// For what its lifecycle action keeps the instance waiting.
+    #[must_use]
+    pub fn wait_purpose(&self) -> WaitPurpose {
+        WaitPurpose::of(self.kind(), self.goes_into_warm_pool())
     }
 
     /// The Auto Scaling group that it names; `None` if its cause names none.

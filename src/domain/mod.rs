@@ -45,7 +45,7 @@ pub use gone_nodes::GoneNodes;
 pub use group_capacity::GroupCapacity;
 pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
-    Transition, is_retained,
+    Transition, WaitPurpose, is_retained,
 };
 pub use impairment::{ImpairedStatus, Impairment, KindThen, LastSickness, Symptom};
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};

@@ -187,6 +187,8 @@ impl Fleet {
     ) {
         let name = &node.name;
         self.doubted.remove(name);
+        // It may be the one that was written back.
+        self.records_being_restored.remove(&node.uid);
         if !self.lookup.manages(node) || self.is_reported_void(node) {
             return;
         }

@@ -60,8 +60,8 @@ pub(super) struct NodeState {
     /// The settings in the annotations of the Node that are in force, and the problems that were
     /// reported.
     pub(super) node_settings: ReadSettings,
-    /// A change of the Node's drain timeout has let the time of the drain count anew. Only the first
-    /// one does.
+    /// The drain's time has restarted once because the Node's drain timeout changed. Later changes
+    /// do not restart it.
     pub(super) is_timeout_changed: bool,
 }
 
@@ -176,7 +176,7 @@ impl NodeState {
         times.into_iter().flatten().min().filter(|_| self.is_draining())
     }
 
-    /// The interruptions that are not disproved; all of them if each is.
+    /// The interruptions that are not disproved. If all are disproved, all of them.
     pub(super) fn holding(&self) -> Vec<InterruptionFacts> {
         let holds = |facts: &&InterruptionFacts| !self.disproved.contains(&facts.event_id);
         let holding: Vec<_> = self.interruptions.iter().filter(holds).cloned().collect();

@@ -21,10 +21,10 @@ pub const FORBIDDEN_RETRY: Duration = Duration::from_mins(5);
 /// The longest GlobalTimeout that AWS has, used for a hook that is not described.
 const LONGEST_GLOBAL: Duration = Duration::from_hours(48);
 /// The longest time limit of one call.
-const MOST_CALL: Duration = seconds(10);
+const MAX_CALL_TIME: Duration = seconds(10);
 /// The least timeout to use, whatever AWS answered, so that heartbeats never go without a pause
 /// (AWS allows none under 30 s).
-const LEAST_TIMEOUT: Duration = seconds(1);
+const MIN_TIMEOUT: Duration = seconds(1);
 
 /// When the heartbeats of one open lifecycle action are due.
 ///
@@ -39,9 +39,9 @@ pub struct HeartbeatSchedule {
     event: Moment,
     start: ActionOrigin,
     /// The fraction (0 to 1) of half an interval by which the first regular gap is shortened.
-    spread: f64,
+    jitter: f64,
     /// The first regular gap has passed.
-    is_spread: bool,
+    is_first_gap_over: bool,
     description: Option<HookDescription>,
     /// The first description, which sets windows and deadlines.
     first_description: Option<HookDescription>,
@@ -111,24 +111,24 @@ pub struct HeartbeatCounts {
 }
 
 impl HeartbeatSchedule {
-    /// For an action whose event is of the time `event`. `spread` (0 to 1, drawn once per action)
+    /// For an action whose event is of the time `event`. `jitter` (0 to 1, drawn once per action)
     /// spreads heartbeats in time.
     #[must_use]
     pub fn new(
         event: Moment,
         start: ActionOrigin,
-        spread: f64,
+        jitter: f64,
         description: Option<HookDescription>,
     ) -> Self {
         let (ActionOrigin::Received(seen) | ActionOrigin::TakenOver { at: seen, .. }) = start;
         // A clock that is ahead of ours must not delay a heartbeat.
         let event = event.min(seen);
-        let spread = if spread.is_finite() { spread.clamp(0.0, 1.0) } else { 0.0 };
+        let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 0.0 };
         let mut schedule = Self {
             event,
             start,
-            spread,
-            is_spread: false,
+            jitter,
+            is_first_gap_over: false,
             first_description: description.clone(),
             first_described_at: None,
             is_tried_since: false,
@@ -222,13 +222,13 @@ impl HeartbeatSchedule {
         } else if !room.is_zero() {
             due.plus(room / 4)
         } else if !left.is_zero() {
-            due.plus((left / 8).min(MOST_CALL))
+            due.plus((left / 8).min(MAX_CALL_TIME))
         } else {
             due.plus(if self.first_description.is_some() { seconds(60) } else { seconds(5) })
         };
         CallPriority {
             by,
-            firm: self.first_description.is_some() || self.last_accepted_sent.is_some(),
+            may_exceed_rate: self.first_description.is_some() || self.last_accepted_sent.is_some(),
             is_take_over,
         }
     }
@@ -239,7 +239,7 @@ impl HeartbeatSchedule {
     pub fn completion_priority(&self, now: Moment) -> CallPriority {
         let end =
             self.window_end().unwrap_or_else(|| self.window_start().plus(UNDESCRIBED_TIMEOUT));
-        CallPriority { by: end.max(now), firm: end > now, is_take_over: false }
+        CallPriority { by: end.max(now), may_exceed_rate: end > now, is_take_over: false }
     }
 
     /// Records that a policy forbids the heartbeat, with none accepted yet. The next one goes after
@@ -282,10 +282,9 @@ impl HeartbeatSchedule {
         self.note_missed(now);
         let sent = self.in_flight.take().unwrap_or(now);
         self.note_tried(sent);
-        // A first heartbeat that went at once, or before its time, is not spread yet; one after a
-        // regular gap is.
+        // A first heartbeat that went at once, or before its time, follows no regular gap.
         let is_regular = sent >= self.due;
-        self.is_spread |=
+        self.is_first_gap_over |=
             is_regular && (self.last_accepted_sent.is_some() || !self.first_at_once());
         (self.last_accepted_sent, self.window_from, self.failures, self.is_missed) =
             (Some(sent), Some(sent), 0, false);
@@ -317,7 +316,7 @@ impl HeartbeatSchedule {
         if self.last_accepted_sent.is_none() {
             self.first_failed.get_or_insert(now);
         }
-        self.due = now.plus(self.retry_wait(now).mul_f64(1.0 - self.spread / 4.0));
+        self.due = now.plus(self.retry_wait(now).mul_f64(1.0 - self.jitter / 4.0));
         self.failures = self.failures.saturating_add(1);
         self.note_missed(now);
     }
@@ -342,7 +341,7 @@ impl HeartbeatSchedule {
     pub fn described(&mut self, now: Moment, description: HookDescription) {
         // The gaps of 10 s until now spread heartbeats by seconds only, so the first gap of the
         // real interval spreads them again.
-        self.is_spread &= self.description.is_some();
+        self.is_first_gap_over &= self.description.is_some();
         if self.first_description.is_none() {
             (self.first_description, self.first_described_at) =
                 (Some(description.clone()), Some(now));
@@ -358,7 +357,7 @@ impl HeartbeatSchedule {
     pub fn call_limit(&self) -> Duration {
         let timeout = self.timeout();
         let room = two_thirds(timeout).saturating_sub(self.interval()).saturating_sub(TWO_RETRIES);
-        (room / 4).clamp(LEAST_TIMEOUT, MOST_CALL)
+        (room / 4).clamp(MIN_TIMEOUT, MAX_CALL_TIME)
     }
 
     /// The end of the current window: if AWS accepts no heartbeat until then, it applies the hook's
@@ -385,10 +384,10 @@ impl HeartbeatSchedule {
             .plus(two_thirds(self.first_description.as_ref()?.heartbeat_timeout));
         let is_untried = self.counts.accepted + self.counts.failed == 0;
         let at = match self.start {
-            ActionOrigin::Received(seen) if is_untried => at.max(seen.plus(MOST_CALL)),
+            ActionOrigin::Received(seen) if is_untried => at.max(seen.plus(MAX_CALL_TIME)),
             // At a take-over, the first heartbeat may have to wait in the `Pace`.
             ActionOrigin::TakenOver { .. } if is_untried => {
-                at.max(self.priority().by.plus(MOST_CALL))
+                at.max(self.priority().by.plus(MAX_CALL_TIME))
             }
             ActionOrigin::Received(_) | ActionOrigin::TakenOver { .. } => at,
         };
@@ -396,7 +395,7 @@ impl HeartbeatSchedule {
         let at = self
             .first_described_at
             .filter(|_| !self.is_tried_since)
-            .map_or(at, |described| at.max(described.plus(MOST_CALL)));
+            .map_or(at, |described| at.max(described.plus(MAX_CALL_TIME)));
         // If the heartbeats ended in time there is no lapse; if they ended too late it remains.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
@@ -458,7 +457,7 @@ impl HeartbeatSchedule {
     fn timeout(&self) -> Duration {
         self.description
             .as_ref()
-            .map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout.max(LEAST_TIMEOUT))
+            .map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout.max(MIN_TIMEOUT))
     }
 
     /// The event's time plus the GlobalTimeout, an end that no heartbeat moves. `None` if the hook
@@ -475,9 +474,10 @@ impl HeartbeatSchedule {
 
     /// When the current window began. After a take-over, the other leader's last heartbeat is not
     /// known. It was at most one interval before that leader stopped, and then there may have been
-    /// no leader for a while. A failure of ours may have affected that leader from the beginning:
-    /// if our first try failed within a timeout of the event, the window counts from the event, or
-    /// from a later heartbeat of this process that AWS is known to have accepted.
+    /// no leader for a while. If our first heartbeat failed within one timeout of the event, the
+    /// other leader's heartbeats may have failed too. Then the window counts from the event. If AWS
+    /// has accepted a heartbeat of this process since, in an earlier term, the window counts from
+    /// that heartbeat.
     fn window_start(&self) -> Moment {
         let timeout =
             self.first_description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
@@ -502,10 +502,10 @@ impl HeartbeatSchedule {
     }
 
     fn planned(&self) -> Moment {
-        let gap = if self.is_spread {
+        let gap = if self.is_first_gap_over {
             self.interval()
         } else {
-            self.interval().mul_f64(1.0 - self.spread / 2.0)
+            self.interval().mul_f64(1.0 - self.jitter / 2.0)
         };
         match (self.last_accepted_sent, self.start) {
             (Some(last), _) => last.plus(gap),

@@ -18,15 +18,16 @@ pub const UNDESCRIBED_TIMEOUT: Duration = seconds(30);
 pub struct CallPriority {
     /// When the call should be sent at the latest. The earliest goes first.
     pub by: Moment,
-    /// `true`: the pace speeds up if this call would otherwise be sent after `by`. `false`: `by`
-    /// sets the order only.
-    pub firm: bool,
+    /// `true`: the pace exceeds its usual rate if this call would otherwise be sent after `by`.
+    /// `false`: `by` sets the order only.
+    pub may_exceed_rate: bool,
     /// The call is for an action taken over from another leader, whose last heartbeat is not known.
     pub is_take_over: bool,
 }
 
 /// Releases waiting calls one at a time at a steady rate, the one with the earliest
-/// [`CallPriority::by`] first. It goes faster only if a firm call would otherwise be late.
+/// [`CallPriority::by`] first. It exceeds its rate only if a call that
+/// [may exceed it](CallPriority::may_exceed_rate) would otherwise be late.
 #[derive(Debug)]
 pub struct Pace<T> {
     gap: Duration,
@@ -36,7 +37,7 @@ pub struct Pace<T> {
 }
 
 impl<T> Pace<T> {
-    /// `rate`: most calls per second, if that makes no firm call late.
+    /// `rate`: most calls per second, if that makes no call late that may exceed it.
     #[must_use]
     pub fn new(rate: u32) -> Self {
         Self { gap: seconds(1) / rate.max(1), waiting: BTreeMap::new(), entered: 0, last: None }
@@ -45,7 +46,7 @@ impl<T> Pace<T> {
     /// Adds a waiting call.
     pub fn enter(&mut self, turn: CallPriority, who: T) {
         self.entered += 1;
-        self.waiting.insert((turn.by, self.entered), (turn.firm, who));
+        self.waiting.insert((turn.by, self.entered), (turn.may_exceed_rate, who));
     }
 
     /// Removes the waiting calls for which `stays` is `false`.
@@ -64,23 +65,24 @@ impl<T> Pace<T> {
     }
 
     /// Removes and returns the call to send now; `None` if it is too early or no call waits. While
-    /// the pace is faster than usual, firm calls go first.
+    /// the pace is faster than usual, calls that may exceed the rate go first.
     pub fn pop(&mut self, now: Moment) -> Option<T> {
         if self.next_at()? > now {
             return None;
         }
         let hurries = self.quickened().is_some();
-        let next = *self.waiting.iter().find(|(_, (firm, _))| *firm || !hurries)?.0;
+        let next =
+            *self.waiting.iter().find(|(_, (may_exceed_rate, _))| *may_exceed_rate || !hurries)?.0;
         self.last = Some(now);
         self.waiting.remove(&next).map(|(_, who)| who)
     }
 
-    /// The gap at which every firm call still goes out in time; `None` if the usual gap is short
-    /// enough.
+    /// The gap at which every call that may exceed the rate still goes out in time; `None` if the
+    /// usual gap is short enough.
     fn quickened(&self) -> Option<Duration> {
         let last = self.last?;
-        let firm = self.waiting.iter().filter(|(_, (firm, _))| *firm);
-        let gaps = (1_u32..).zip(firm).map(|(n, ((by, _), _))| by.since_or_zero(last) / n);
+        let hurried = self.waiting.iter().filter(|(_, (may_exceed_rate, _))| *may_exceed_rate);
+        let gaps = (1_u32..).zip(hurried).map(|(n, ((by, _), _))| by.since_or_zero(last) / n);
         gaps.min().filter(|gap| *gap < self.gap)
     }
 }

@@ -104,8 +104,13 @@ pub enum Accept {
 /// - Without a record, with a damaged or void one, or with a released one whose cordon or taint was
 ///   removed, the Node gets a new record.
 /// - If the record is open, the interruption joins it if it brings a new lifecycle action, an
-///   earlier deadline, a stronger response or a later recommendation. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
-///   is not cordoned again, but the taint is written.
+///   earlier deadline, a stronger response or a later recommendation. Otherwise it is a repeat. If
+///   somebody has uncordoned the Node meanwhile, it is not cordoned again, but the taint is
+///   written.
+/// - If the machine has booted since an open record, and AWS has not shown yet whether a lifecycle
+///   action of the record is still open ([`RecordStatus::Doubtful`]), the interruption joins if it
+///   adds one of these things to the record's lifecycle actions alone, and the record keeps only
+///   those. Otherwise it is a repeat.
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
 ///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the
 ///   record does not name, or another one of a hook that it names. The new record keeps the state
@@ -178,7 +183,11 @@ pub fn accept(
         }
         RecordStatus::Open(record) if new.adds_to(&record, options) => {
             let before = before_of(&record, node);
-            (new.join(Record { before, ..record }), true)
+            // The record of a sick instance stays open after a boot. What joins it is of this boot:
+            // with the earlier one, the record would be void.
+            let known = record.boot.as_ref().and(node.boot_id.as_ref());
+            let boot = known.or(record.boot.as_ref()).cloned();
+            (new.join(Record { before, boot, ..record }), true)
         }
         RecordStatus::Doubtful { record, .. }
             if !new.is_in(&record) && new.adds_to(&hooks_only(&record, node), options) =>

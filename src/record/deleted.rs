@@ -96,7 +96,8 @@ pub enum OnMissingRecord {
     EndDrain,
     /// A person has deleted the record: [`RecordDeletion::deleted`] decides what follows.
     CountDeletion,
-    /// It writes the record back, which a person deleted while nobody led.
+    /// It writes the record back, which a person deleted while nobody led. If the machine has
+    /// booted since, the record is void then, and the Node is restored.
     WriteBack,
     /// It writes record, cordon and taint on a new Node object: the instance has registered again.
     Register,
@@ -113,10 +114,6 @@ impl MissingRecord {
             HeldRecord::Drain { is_pending: true } if self.is_managed => {
                 OnMissingRecord::CountDeletion
             }
-            // If Sundown no longer manages the Node, its drain ends for that reason.
-            HeldRecord::Drain { .. } | HeldRecord::OfInstance { is_valid: false } => {
-                OnMissingRecord::Nothing
-            }
             // Without a drain, nothing else would end the heartbeats of the doubted record.
             HeldRecord::Doubted if self.has_taint && self.is_managed => {
                 OnMissingRecord::CountDeletion
@@ -127,12 +124,14 @@ impl MissingRecord {
             {
                 OnMissingRecord::Nothing
             }
-            HeldRecord::OfInstance { is_valid: true } if self.has_taint => {
-                OnMissingRecord::WriteBack
-            }
+            // Also a record that no longer applies: it shows what Sundown has set on the Node.
+            HeldRecord::OfInstance { .. } if self.has_taint => OnMissingRecord::WriteBack,
             HeldRecord::OfInstance { is_valid: true } => OnMissingRecord::Register,
             HeldRecord::None if self.has_taint => OnMissingRecord::ReportLost,
-            HeldRecord::None => OnMissingRecord::Nothing,
+            // If Sundown no longer manages the Node, its drain ends for that reason.
+            HeldRecord::Drain { .. }
+            | HeldRecord::OfInstance { is_valid: false }
+            | HeldRecord::None => OnMissingRecord::Nothing,
         }
     }
 }
@@ -168,7 +167,7 @@ mod tests {
             (over, [Nothing, EndDrain, Nothing], [Nothing, EndDrain, Nothing]),
             (Doubted, [CountDeletion, EndDrain, CountDeletion], [EndDrain, EndDrain, EndDrain]),
             (valid, [WriteBack, Register, Nothing], [Nothing, Nothing, Nothing]),
-            (void, [Nothing, Nothing, Nothing], [Nothing, Nothing, Nothing]),
+            (void, [WriteBack, Nothing, Nothing], [Nothing, Nothing, Nothing]),
         ] {
             assert_eq!(
                 ["t", "", "tw"].map(|facts| about(held, facts)),

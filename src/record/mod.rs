@@ -61,7 +61,7 @@ pub use new_entry::ENDS_SOON;
 pub use patch::{cordon, exclude};
 pub use planned::{
     MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, PlanTime, Planned, PlannedChange, Withdrawal,
-    WithdrawnChanges, plan, withdrawn_changes,
+    WithdrawnChanges, holds_change, plan, withdrawn_changes,
 };
 pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
 pub use returned::{Returned, returned, waits_to_end_again};

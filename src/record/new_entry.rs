@@ -19,7 +19,8 @@ use crate::domain::{
 /// costs a PATCH.
 const REPEATED_AFTER: Duration = seconds(60);
 
-/// An end that is this near replaces the record of a drained sick instance.
+/// An interruption whose machine ends within this time replaces the record of a drained sick
+/// instance.
 pub const ENDS_SOON: Duration = seconds(3600);
 
 /// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
@@ -234,8 +235,9 @@ impl NewEntry {
         !self.is_in(record) && (self.has_new_action(record) || later_action)
     }
 
-    /// It brings a new lifecycle action, an earlier deadline than that of the open record, or a
-    /// stronger response. A scheduled change always joins: it is noted as begun with the same PATCH.
+    /// It brings a new lifecycle action, an earlier deadline than that of the open record, a
+    /// stronger response or a later recommendation. A scheduled change always joins: it is noted as
+    /// begun with the same PATCH.
     pub(super) fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
         !self.is_in(record)
             && (self.has_new_action(record)

@@ -24,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use noting::{Plan, PlanChange, plan};
+pub use noting::{Plan, PlanChange, holds_change, plan};
 pub use withdrawn::{Withdrawal, WithdrawnChanges, withdrawn_changes};
 
 use crate::domain::{

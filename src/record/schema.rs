@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::{
     Compat, DrainSettings, GroupName, HookKey, HookName, InstanceId, InterruptionFacts, Kind,
-    LifecycleAction, LifecycleToken, Moment, Response,
+    LifecycleAction, LifecycleToken, Moment, Response, WaitPurpose,
 };
 
 /// The schema version of the records that Sundown writes.
@@ -329,6 +329,18 @@ impl Record {
             k.group.as_ref() == Some(&hook.group) && k.hook.as_ref() == Some(&hook.hook)
         };
         self.known().filter(same).all(|k| k.unconfirmed) && self.known().any(|k| same(&k))
+    }
+
+    /// For what this lifecycle action keeps the instance waiting. `None`: the record does not name
+    /// the action, or names two by this name with different purposes.
+    #[must_use]
+    pub fn wait_purpose(&self, action: &LifecycleAction) -> Option<WaitPurpose> {
+        let instance = &action.key.instance;
+        let of_it = self.known().filter(|k| k.facts(instance).hook.as_ref() == Some(action));
+        let mut purposes =
+            of_it.map(|k| Some(WaitPurpose::of(Kind::from_word(&k.kind)?, k.warm_pool)));
+        let first = purposes.next()??;
+        purposes.all(|other| other == Some(first)).then_some(first)
     }
 
     /// When the first interruption was accepted, by AWS's clock; `None` without a readable one.

@@ -1,4 +1,4 @@
-//! Stale interruptions: too old to act on without a proof by AWS.
+//! Which interruptions need a proof by AWS before Sundown acts on them, and what proves them.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::domain::{Cause, InstanceState, Interruption, Moment, seconds};
 /// out of a warm pool. An instance that is terminated stays so.
 const STOP_HOLDS_FOR: Duration = seconds(30);
 
-/// The interruption is stale.
+/// The interruption needs a proof: it is too old, its instance may have started again since it
+/// stopped, or the sweep found it.
 pub(super) fn is_stale(
     interruption: &Interruption,
     known: &Knowledge,
@@ -116,8 +117,7 @@ pub(super) fn is_old_stop(known: &Knowledge, now: Moment) -> bool {
     old_stop_since(known, now).is_some()
 }
 
-/// Since when a stop that EC2 showed proves nothing any more. `None`: it showed none, or the answer
-/// still counts.
+/// When EC2's answer about a stop expired. `None`: EC2 showed no stop, or the answer still counts.
 pub(super) fn old_stop_since(known: &Knowledge, now: Moment) -> Option<Moment> {
     let is_stop = |answer: &&InstanceAnswer| {
         matches!(state_in(answer), InstanceState::Stopping | InstanceState::Stopped)
@@ -138,8 +138,8 @@ fn asked_since_heartbeat(known: &Knowledge) -> bool {
     asked >= known.heartbeat.map(|heartbeat| heartbeat.at)
 }
 
-/// The questions whose answers can prove or disprove the interruption and are not known yet. Of a
-/// launch that the sweep found, EC2 also knows when it began.
+/// The questions whose answers can prove or disprove the interruption and are not known yet. For
+/// a launch that the sweep found, EC2's answer also shows when the launch began.
 pub(super) fn questions(
     interruption: &Interruption,
     known: &Knowledge,

@@ -44,8 +44,9 @@ pub struct Sweep {
     began: Option<Moment>,
     /// When the last round began that was answered.
     last_answered: Option<Moment>,
-    /// For each group whose warm pool was unknown in the last round: the value of `last_answered`
-    /// before the pool became unknown. It replaces `last_answered` for instances in that pool.
+    /// For each group whose warm pool was not asked or did not answer in the last round: when the
+    /// last round began in which it answered, or the group had no pool. `None`: there was no such
+    /// round. It replaces `last_answered` for instances in that pool.
     pools_answered: BTreeMap<GroupName, Option<Moment>>,
     waiting: BTreeMap<InstanceId, Watched>,
 }
@@ -170,8 +171,8 @@ impl Sweep {
         left_out
     }
 
-    /// When the last round began that would have shown this instance waiting, and did not. Earlier
-    /// than that if AWS denied the call about its warm pool.
+    /// When the last round began in which AWS answered about the group of this instance (in a warm
+    /// pool: about the pool) and did not show it waiting. `None`: there was no such round.
     fn absent_at(&self, waiting: &WaitingInstance) -> Option<Moment> {
         let of_pool = self.pools_answered.get(&waiting.group).copied();
         of_pool.filter(|_| waiting.state.is_in_pool()).unwrap_or(self.last_answered)

@@ -65,7 +65,7 @@ pub fn triage(
         Cause::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
             wait(Vec::new(), None)
         }
-        Cause::LaunchSuccessful { .. } => case.not_acted_on(Reason::NotActedOnYet),
+        Cause::LaunchSuccessful { .. } => case.not_acted_on(Reason::NothingToDo),
         Cause::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
         Cause::Impaired(sick) if case.is_recovered(sick) => policy.dispose(Reason::Stale),
         Cause::Terminate(_)

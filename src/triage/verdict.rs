@@ -200,8 +200,9 @@ pub enum Reason {
     Ignored,
     /// A scheduled change that drains no node ([`crate::domain::ChangeAction::Report`]).
     Reported,
-    /// Sundown understands this kind of interruption, but does not act on it yet.
-    NotActedOnYet,
+    /// There is nothing to do: a launch out of a warm pool without a Node to restore, or a launch
+    /// hook that nothing shows to be Sundown's.
+    NothingToDo,
     /// The message is understood and does not concern Sundown (`interruption::Parsed::Irrelevant`
     /// has the details).
     Irrelevant,
@@ -218,7 +219,7 @@ impl Reason {
         Self::NoNode,
         Self::Ignored,
         Self::Reported,
-        Self::NotActedOnYet,
+        Self::NothingToDo,
         Self::Irrelevant,
     ];
 
@@ -234,7 +235,7 @@ impl Reason {
             Self::NoNode => "no_node",
             Self::Ignored => "ignored",
             Self::Reported => "reported",
-            Self::NotActedOnYet => "not_acted_on_yet",
+            Self::NothingToDo => "nothing_to_do",
             Self::Irrelevant => "irrelevant",
         }
     }

@@ -249,7 +249,7 @@ async fn a_launch_hook_of_ours_needs_its_rule_unless_it_is_ignored() {
     stage.world.aws.put_hook("asg", HookSpec::launching("sundown-launch"));
     let found = rules(&[]).await;
     assert_eq!((&found["answer"], &found["needed"]), (&json!("no"), &json!(false)), "{found}");
-    assert!(found["says"].as_str().unwrap().ends_with("asg/sundown-launch needs"), "{found}");
+    assert!(found["message"].as_str().unwrap().ends_with("asg/sundown-launch needs"), "{found}");
     assert_eq!(rules(&["--on", "launch-hook=ignore"]).await["answer"], "yes");
     stage.world.aws.reroute(rule(&stage));
     assert_eq!(rules(&[]).await["answer"], "yes");
@@ -262,7 +262,7 @@ async fn what_is_away_keeps_no_other_point_from_being_asked() {
     let report = stage.check(&[]).await;
     assert_eq!((report.at("queue")["answer"].as_str(), report.code), (Some("no"), Some(1)));
     assert!(
-        report.at("queue")["says"].as_str().unwrap().contains(stage.world.queue()),
+        report.at("queue")["message"].as_str().unwrap().contains(stage.world.queue()),
         "{}",
         report.at("queue")
     );
@@ -351,7 +351,7 @@ async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
         (Some("no"), Some(false))
     );
     assert!(
-        report.at("host")["says"].as_str().unwrap().contains(&format!("through {proxy}")),
+        report.at("host")["message"].as_str().unwrap().contains(&format!("through {proxy}")),
         "{}",
         report.at("host")
     );
@@ -407,12 +407,12 @@ async fn what_is_configured_and_asked_by_nobody_else_is_looked_at_and_needed_by_
     let report = stage.check(&flags).await;
     assert_eq!((report.wrong(), report.code), (BTreeSet::new(), Some(0)), "{:#?}", report.findings);
     assert_eq!(
-        (report.at("dlq")["about"].as_str(), report.at("dlq")["says"].as_str()),
+        (report.at("dlq")["about"].as_str(), report.at("dlq")["message"].as_str()),
         (Some("dead"), Some("0 messages"))
     );
     let webhook = |report: &Report| {
         let of_webhook = |f: &&Value| {
-            f["point"] == "host" && f["says"].as_str().unwrap().starts_with("the webhook: ")
+            f["point"] == "host" && f["message"].as_str().unwrap().starts_with("the webhook: ")
         };
         report.findings.iter().find(of_webhook).unwrap().clone()
     };
@@ -470,7 +470,7 @@ async fn a_lease_that_cannot_be_had_is_reported_before_anybody_waits_for_a_leade
     let report = stage.check(&["--receive"]).await;
     let lease = report.at("lease");
     assert_eq!((lease["answer"].as_str(), report.code), (Some("yes"), Some(0)), "{lease}");
-    assert!(lease["says"].as_str().unwrap().contains("does not exist yet"), "{lease}");
+    assert!(lease["message"].as_str().unwrap().contains("does not exist yet"), "{lease}");
     let name = lease["about"].as_str().unwrap().split_once('/').unwrap();
     assert!(stage.world.kube.object("leases", name.0, name.1).is_none(), "nothing is changed");
     let report = stage.check(&["--receive", "--lease-namespace", "nowhere"]).await;
@@ -482,7 +482,7 @@ async fn a_lease_that_cannot_be_had_is_reported_before_anybody_waits_for_a_leade
     );
     let lease = report.at("lease");
     assert!(
-        lease["says"].as_str().unwrap().contains("namespace nowhere does not exist"),
+        lease["message"].as_str().unwrap().contains("namespace nowhere does not exist"),
         "{lease}"
     );
     assert!(lease["remedy"].as_str().unwrap().contains("--lease-namespace"), "{lease}");
@@ -521,7 +521,7 @@ async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_
     assert_eq!(unready.len(), 1, "{:#?}", report.findings);
     assert_eq!((&unready[0]["about"], &unready[0]["needed"]), (&json!("by-hand"), &json!(false)));
     assert!(
-        unready[0]["says"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"),
+        unready[0]["message"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"),
         "{}",
         unready[0]
     );
@@ -567,7 +567,7 @@ async fn missing_credentials_are_reported_once() {
         .collect();
     assert_eq!((missing, report.code), (vec!["credentials"], Some(1)), "{:#?}", report.findings);
     assert!(
-        report.at("credentials")["says"].as_str().unwrap().contains("were not asked about"),
+        report.at("credentials")["message"].as_str().unwrap().contains("were not asked about"),
         "{}",
         report.at("credentials")
     );

@@ -33,7 +33,6 @@ pub(super) struct Finding {
     /// `true`: Sundown does not work without it. `false`: advice.
     pub(super) needed: bool,
     /// What the probe saw, in a sentence for people.
-    #[serde(rename = "says")]
     pub(super) message: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -55,7 +55,6 @@ struct Row {
     /// `add`, `change`, `keep`, `leave`, `remove`, `refuse`, or `fail`.
     step: &'static str,
     /// The step in a sentence for people.
-    #[serde(rename = "says")]
     message: String,
     /// The step was done.
     done: bool,
@@ -65,7 +64,6 @@ struct Row {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Note {
     group: GroupName,
-    #[serde(rename = "says")]
     message: String,
 }
 

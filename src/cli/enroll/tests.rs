@@ -149,7 +149,7 @@ async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
         let notes = answer["notes"].as_array().unwrap_or_else(|| panic!("{output}"));
         let is_named = |note: &serde_json::Value| {
             note["group"] == group
-                && note["says"].as_str().is_some_and(|text| text.contains("nth-drain"))
+                && note["message"].as_str().is_some_and(|text| text.contains("nth-drain"))
         };
         assert!(notes.len() == expected && notes.iter().all(is_named), "{output}");
     }
@@ -171,7 +171,7 @@ async fn the_rule_of_a_new_launch_hook_is_named_once() {
     }
     let (output, _) = world.enroll(&["--asg=b", "--launch", "-o", "json"]).await;
     let answer: serde_json::Value = serde_json::from_str(&output).unwrap();
-    let note = answer["notes"][0]["says"].as_str().unwrap_or_default();
+    let note = answer["notes"][0]["message"].as_str().unwrap_or_default();
     assert!(note.starts_with("sundown-launch needs"), "{output}");
 }
 

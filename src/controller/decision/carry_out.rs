@@ -116,7 +116,10 @@ impl Decision {
         self.warn_of_guess(None);
         let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
         let (hooks, happened) = (&self.term.actions, self.known.happened);
-        match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed, result).await {
+        let purpose = Some(self.interruption.wait_purpose());
+        let completing =
+            hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed, result, purpose);
+        match completing.await {
             Some(Completion::Accepted(_) | Completion::Gone) => {}
             // The message reappears, and is decided by what AWS has shown since.
             Some(Completion::NotOurs) => {
@@ -263,7 +266,7 @@ const fn outcome(reason: Reason) -> MessageOutcome {
         Reason::NotManaged => MessageOutcome::NotManaged,
         Reason::Stale => MessageOutcome::Stale,
         Reason::Unknown | Reason::NoNode => MessageOutcome::Unknown,
-        Reason::Ignored | Reason::Reported | Reason::NotActedOnYet => MessageOutcome::NotActedOn,
+        Reason::Ignored | Reason::Reported | Reason::NothingToDo => MessageOutcome::NotActedOn,
         Reason::Irrelevant => MessageOutcome::Unrelated,
     }
 }

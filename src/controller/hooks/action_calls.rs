@@ -25,14 +25,25 @@ pub(super) enum Try {
     Forbidden,
 }
 
+/// What is known about the token of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenTrust {
+    /// The action was first known by it, AWS has accepted a heartbeat with it, or there is none.
+    Trusted,
+    /// A message brought it for an action that was known without it, and AWS has accepted no
+    /// heartbeat with it: the message may be made up.
+    Unproved,
+    /// AWS has refused it: the calls carry no token any more.
+    Refused,
+}
+
 /// Sends the calls for one action, under the name that AWS takes.
 pub(super) struct ActionCalls {
     shared: Arc<Shared>,
     /// The action as calls name it: with its token if a message brought one and AWS takes it.
     action: LifecycleAction,
     named_by: NamedBy,
-    /// AWS refused the token.
-    is_token_refused: bool,
+    token: TokenTrust,
     /// A policy forbade the last heartbeat.
     is_forbidden: bool,
     /// All names by which messages and records name the action.
@@ -47,7 +58,7 @@ impl ActionCalls {
             names: vec![action.clone()],
             action: LifecycleAction { token, ..action },
             named_by,
-            is_token_refused: false,
+            token_trust: TokenTrust::Trusted,
             is_forbidden: false,
         }
     }
@@ -76,8 +87,12 @@ impl ActionCalls {
     pub(super) fn add_name(&mut self, name: LifecycleAction, named_by: NamedBy) {
         if named_by == NamedBy::Message {
             self.named_by = named_by;
-            if self.action.token.is_none() && !self.is_token_refused {
+            if self.action.token.is_none()
+                && self.token_trust != TokenTrust::Refused
+                && name.token.is_some()
+            {
                 self.action.token.clone_from(&name.token);
+                self.token_trust = TokenTrust::Unproved;
             }
         }
         if !self.names.contains(&name) {
@@ -109,10 +124,13 @@ impl ActionCalls {
         self.is_forbidden = matches!(&result, Ok(Err(error)) if error.is_forbidden());
         let proof = match result {
             Ok(Ok(())) => {
+                if self.token_trust == TokenTrust::Unproved {
+                    self.token_trust = TokenTrust::Trusted;
+                }
                 self.heartbeat_accepted(schedule, now);
                 Some(Proof::Open)
             }
-            Ok(Err(error)) if error.advice() == Advice::Gone || self.ask_if_over(&error).await => {
+            Ok(Err(error)) if self.shows_end(&error).await => {
                 self.heartbeat_over(schedule, &error);
                 Some(Proof::Gone)
             }
@@ -160,12 +178,14 @@ impl ActionCalls {
     /// `now`: when AWS answered.
     fn heartbeat_failed(&self, schedule: &mut HeartbeatSchedule, error: &AwsError, now: Moment) {
         let is_denied = error.advice() == Advice::Denied;
+        // A token was wrong that the next heartbeat does not carry.
+        let is_of_dropped_token = error.advice() == Advice::Gone;
         let is_for_good = is_forbidden_for_good(schedule, error, now);
         if is_for_good {
             schedule.gone(now);
         } else if self.is_unproved(schedule) && error.is_forbidden() {
             schedule.forbidden(now);
-        } else if is_denied || error.is_invalid() {
+        } else if is_denied || (error.is_invalid() && !is_of_dropped_token) {
             schedule.refused(now);
         } else {
             schedule.failed(now);
@@ -210,7 +230,7 @@ impl ActionCalls {
                 );
                 Try::Over
             }
-            Err(error) if error.advice() == Advice::Gone || self.ask_if_over(&error).await => {
+            Err(error) if self.shows_end(&error).await => {
                 schedule.gone(self.shared.clock.now());
                 let HookKey { group, hook, instance } = &self.action.key;
                 info!(
@@ -247,6 +267,33 @@ impl ActionCalls {
         }
     }
 
+    /// Whether the action is over, by this error. "No active Lifecycle Action" does not show that
+    /// if the call carried a token that may be made up.
+    async fn shows_end(&mut self, error: &AwsError) -> bool {
+        if error.advice() == Advice::Gone {
+            return !self.drops_unproved_token(error);
+        }
+        self.ask_if_over(error).await
+    }
+
+    /// Drops a token that may be made up: the calls name only the instance from now on, as they did
+    /// before its message came. Returns whether there was one. An action that only records and
+    /// messages with tokens name keeps its token: AWS may have another action of its hook open.
+    fn drops_unproved_token(&mut self, error: &AwsError) -> bool {
+        let was_known_without = self.names.iter().any(|name| name.token.is_none());
+        if self.token_trust != TokenTrust::Unproved || !was_known_without {
+            return false;
+        }
+        (self.action.token, self.token_trust) = (None, TokenTrust::Refused);
+        let HookKey { hook, instance, .. } = &self.action.key;
+        info!(
+            instance = %instance, hook = %hook, %error,
+            "AWS does not know the token that a message brought for a lifecycle action: the message \
+             may be made up. The calls name only the instance from now on."
+        );
+        true
+    }
+
     /// Whether the action is over after Auto Scaling refused a call as invalid. That answer alone
     /// does not show it: this asks whether the hook, its group or the instance is gone. If the
     /// error is about the token, the calls omit the token from now on.
@@ -256,7 +303,7 @@ impl ActionCalls {
         }
         let HookKey { group, hook, instance } = &self.action.key;
         if error.is_about_the_token() && self.action.token.take().is_some() {
-            self.is_token_refused = true;
+            self.token_trust = TokenTrust::Refused;
             warn!(
                 instance = %instance, hook = %hook, %error,
                 "Auto Scaling does not take the action's token; the calls name only the instance \

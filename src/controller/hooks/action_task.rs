@@ -149,7 +149,7 @@ impl ActionTask {
     pub(super) async fn run(&mut self) {
         loop {
             let now = self.now();
-            if self.ends(now) {
+            if self.report_and_check_end(now) {
                 return;
             }
             let goes_on = match self.next_event(now).await {
@@ -182,7 +182,7 @@ impl ActionTask {
 
     /// Reports what has changed, and replies to callers that need not wait any longer. Returns
     /// whether the task must return.
-    fn ends(&mut self, now: Moment) -> bool {
+    fn report_and_check_end(&mut self, now: Moment) -> bool {
         self.name_node();
         self.report_facts();
         if self.schedule.end().is_some() && !self.reported.is_over {
@@ -197,12 +197,12 @@ impl ActionTask {
         }
         // Callers that no longer wait need no proof.
         self.proofs.retain(|proof| !proof.is_closed());
-        self.heartbeats_until(now) <= now && self.try_close()
+        self.unattended_until(now) <= now && self.try_close()
     }
 
     async fn next_event(&mut self, now: Moment) -> Event {
         let far = Moment::MAX;
-        let until = self.heartbeats_until(now);
+        let until = self.unattended_until(now);
         let CompletionTimes { complete_at, ask_at } = self.completion_times(now);
         let verify_until = self.awaited(now).map_or(far, |awaited| awaited.until);
         let heartbeat_at = self.heartbeat_due(now).unwrap_or(far);
@@ -405,13 +405,14 @@ impl ActionTask {
     /// When the task ends although its action is open. Never (`Moment::MAX`) once the current term
     /// knows the action. While nobody leads: at the latest end of the drain. In a new term: when
     /// nothing has named the action in time. In both cases at once if AWS has shown that another
-    /// party answers the hook, or for a probe of the sweep that AWS has not accepted, unless a record
-    /// names the action.
-    fn heartbeats_until(&self, now: Moment) -> Moment {
+    /// party answers the hook, or if the action [is unproved and without a
+    /// token](Self::is_unproved_without_token), unless a record names the action.
+    fn unattended_until(&self, now: Moment) -> Moment {
         match self.leadership {
             Leadership::Leads => return Moment::MAX,
             Leadership::LeadsAgain { .. } | Leadership::HeartbeatsOnly
-                if !self.is_recorded && (self.is_of_others() || self.is_unproved_probe()) =>
+                if !self.is_recorded
+                    && (self.is_of_others() || self.is_unproved_without_token()) =>
             {
                 return now;
             }
@@ -443,9 +444,9 @@ impl ActionTask {
         ends
     }
 
-    /// Whether only the sweep names the action, by which hook an instance may wait, and AWS has
-    /// accepted no heartbeat for it. An event has a token.
-    fn is_unproved_probe(&self) -> bool {
+    /// No name of the action has a token (the sweep found it, or its event had none), and AWS has
+    /// accepted no heartbeat for it.
+    fn is_unproved_without_token(&self) -> bool {
         self.schedule.counts().accepted == 0
             && self.calls.names().iter().all(|name| name.token.is_none())
     }
@@ -516,7 +517,7 @@ impl ActionTask {
         }
         // While this task waited for the pacer, its time may have run out, or a lookup of another
         // task may have shown that another party answers the hook.
-        if self.heartbeats_until(self.now()) <= self.now() {
+        if self.unattended_until(self.now()) <= self.now() {
             return;
         }
         let was_unproved = self.calls.is_unproved(&self.schedule);

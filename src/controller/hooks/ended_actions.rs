@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::domain::{HookKey, LifecycleAction, Moment, seconds};
+use crate::{
+    domain::{HookKey, LifecycleAction, Moment, WaitPurpose, seconds},
+    triage::sweep::WaitState,
+};
 
 /// Actions that are over. A late copy of their event starts nothing, even if the Node whose record
 /// named them is gone.
@@ -22,6 +25,8 @@ struct LastEnded {
     event: Option<Moment>,
     /// AWS accepted our completion.
     is_completed: bool,
+    /// For what our completed action kept the instance waiting; `None`: not known.
+    purpose: Option<WaitPurpose>,
 }
 
 /// What AWS has shown of an action that is over.
@@ -64,18 +69,29 @@ impl EndedActions {
 
     /// Whether the instance waits in another party's hook: Sundown completed its own action within
     /// the last 15 minutes, and no round of the sweep has shown since that the instance does not
-    /// wait. `absent_at`: when the last such round began; `None`: every round showed the wait.
+    /// wait. If it waits for something else than our completed action did, that is another wait.
+    /// `state`: in which the sweep saw it. `absent_at`: when the last such round began; `None`:
+    /// every round of this term showed the wait.
     pub(super) fn is_wait_of_other_hook(
         &self,
         key: &HookKey,
+        state: WaitState,
         absent_at: Option<Moment>,
         now: Moment,
     ) -> bool {
         self.last.get(key).is_some_and(|last| {
             last.is_completed
+                && last.purpose.is_none_or(|purpose| purpose == state.wait_purpose())
                 && absent_at.is_none_or(|absent| absent <= last.at)
                 && now <= last.at.plus(SAME_WAIT)
         })
+    }
+
+    /// AWS has accepted our completion of an action that kept its instance waiting for this.
+    pub(super) fn note_purpose(&mut self, key: &HookKey, purpose: WaitPurpose) {
+        if let Some(last) = self.last.get_mut(key).filter(|last| last.is_completed) {
+            last.purpose = Some(purpose);
+        }
     }
 
     /// Whether this event is about an action that ended before its token was known. AWS keeps one
@@ -103,7 +119,12 @@ impl EndedActions {
             };
             let last = match self.last.get(&action.key).filter(is_same) {
                 Some(last) => LastEnded { event: event.or(last.event), ..*last },
-                None => LastEnded { at: now, event, is_completed: seen == EndSeen::Completed },
+                None => LastEnded {
+                    at: now,
+                    event,
+                    is_completed: seen == EndSeen::Completed,
+                    purpose: None,
+                },
             };
             self.last.insert(action.key.clone(), last);
         }
@@ -154,8 +175,9 @@ mod tests {
             ] {
                 let mut ended = EndedActions::default();
                 ended.insert(&named(token), at(40), at(100), seen);
+                let (state, absent_at) = (WaitState::Terminating, absent_at.map(at));
                 let covers =
-                    |key: &HookKey| ended.is_wait_of_other_hook(key, absent_at.map(at), at(now));
+                    |key: &HookKey| ended.is_wait_of_other_hook(key, state, absent_at, at(now));
                 assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {now}");
                 assert!(!covers(&other));
             }
@@ -170,8 +192,37 @@ mod tests {
             ended.insert(&named(Some("token")), at(40), at(100), EndSeen::Completed);
             let seen = EndSeen::WasOpen { last_accepted: at(last_accepted) };
             ended.insert(&named(Some("other")), at(30), at(110), seen);
-            let covers = ended.is_wait_of_other_hook(&named(None).key, Some(at(90)), at(120));
+            let (key, state) = (named(None).key, WaitState::Terminating);
+            let covers = ended.is_wait_of_other_hook(&key, state, Some(at(90)), at(120));
             assert_eq!(covers, is_covered, "{last_accepted}");
+        }
+    }
+
+    #[test]
+    fn a_wait_for_something_else_than_our_completed_action_is_another_wait() {
+        use WaitPurpose::{IntoWarmPool, LaunchOrEnd, NewRootVolume};
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        for (purpose, state, is_covered) in [
+            (None, WaitState::Terminating, true),
+            (Some(LaunchOrEnd), WaitState::Terminating, true),
+            (Some(IntoWarmPool), WaitState::Terminating, false),
+            (Some(NewRootVolume), WaitState::Terminating, false),
+            (Some(IntoWarmPool), WaitState::WarmedPending, true),
+            (Some(IntoWarmPool), WaitState::WarmedTerminating, false),
+            (Some(LaunchOrEnd), WaitState::WarmedPending, false),
+            (Some(NewRootVolume), WaitState::ReplacingRootVolume, true),
+        ] {
+            // The first round of a leader, and a round before which another one was answered.
+            for absent_at in [None, Some(at(90))] {
+                let mut ended = EndedActions::default();
+                ended.insert(&named(None), at(40), at(100), EndSeen::Completed);
+                if let Some(purpose) = purpose {
+                    ended.note_purpose(&named(None).key, purpose);
+                }
+                let covers =
+                    ended.is_wait_of_other_hook(&named(None).key, state, absent_at, at(150));
+                assert_eq!(covers, is_covered, "{purpose:?} {state:?}");
+            }
         }
     }
 
@@ -192,7 +243,7 @@ mod tests {
         ended.insert(&found, at(40), at(100), EndSeen::Completed);
         ended.insert(&found, at(150), at(200), EndSeen::NeverOpen);
         assert!(
-            ended.is_wait_of_other_hook(&found.key, None, at(210)),
+            ended.is_wait_of_other_hook(&found.key, WaitState::Terminating, None, at(210)),
             "the completion still counts"
         );
     }

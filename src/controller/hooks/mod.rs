@@ -32,7 +32,7 @@ use self::{
 };
 use super::shared::Shared;
 use crate::{
-    domain::{HookKey, HookResult, LifecycleAction, Moment, seconds},
+    domain::{HookKey, HookResult, LifecycleAction, Moment, WaitPurpose, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
     triage::sweep::Candidate,
@@ -220,9 +220,9 @@ impl LifecycleActions {
     /// completed during the wait that the sweep saw.
     pub(super) fn knows(&self, key: &HookKey, candidate: &Candidate) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.shared.clock.now();
+        let (state, now) = (candidate.waiting.state, self.shared.clock.now());
         self.tasks().has_open_action_of(key)
-            || ended().is_wait_of_other_hook(key, candidate.absent_at, now)
+            || ended().is_wait_of_other_hook(key, state, candidate.absent_at, now)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
@@ -307,7 +307,8 @@ impl LifecycleActions {
     /// over; `None` if the term ended. An action that only a record names is completed once AWS
     /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]). `is_unconfirmed`: AWS
     /// has not shown yet who answers the hook. If AWS shows while completions fail that another
-    /// party does, the action is not completed.
+    /// party does, the action is not completed. `purpose`: for what the action keeps its instance
+    /// waiting; `None`: not known.
     pub(super) async fn complete(
         &self,
         action: &LifecycleAction,
@@ -315,6 +316,7 @@ impl LifecycleActions {
         named_by: NamedBy,
         is_unconfirmed: bool,
         result: OrderedResult,
+        purpose: Option<WaitPurpose>,
     ) -> Option<Completion> {
         if self.is_over_by(action, event) {
             return Some(Completion::Gone);
@@ -327,7 +329,12 @@ impl LifecycleActions {
             ordered_at: self.shared.clock.now(),
         });
         self.order(action, event, Origin::Received, named_by, Some(order));
-        answer.await.ok()
+        let completion = answer.await.ok();
+        if let (Some(Completion::Accepted(_)), Some(purpose)) = (completion, purpose) {
+            let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
+            ended().note_purpose(&action.key, purpose);
+        }
+        completion
     }
 
     /// Sends one heartbeat now, or when it is due again if the last one failed. Returns when AWS

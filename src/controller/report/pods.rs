@@ -23,7 +23,7 @@ impl Term {
     }
 
     fn report_answer(&self, node: &NodeName, order: &Order, class: Class, message: &str) {
-        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), says = message,
+        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), api_message = message,
             "The API server answered an eviction or a delete.");
         match order {
             Order::Evict { pod, uid, grace } => {
@@ -90,14 +90,14 @@ impl Term {
             }
             Note::Blocked { pod, uid, reason, message, since } => {
                 info!(
-                    %pod, reason = reason.as_str(), says = message, %since,
+                    %pod, reason = reason.as_str(), api_message = message, %since,
                     "A pod has been blocked for a while."
                 );
                 self.note_pod(node, pod, uid, EventReason::Blocked, &reason.in_event(message));
             }
             Note::Malformed { pod, message } => {
-                warn!(%pod, says = message, "The API server calls a request malformed. This is a fault \
-                    of Sundown; please report it.");
+                warn!(%pod, api_message = message, "The API server calls a request malformed. This \
+                    is a fault of Sundown; please report it.");
             }
             Note::CameBack { namespace, owner, new } => {
                 let name = format!("{} {namespace}/{}", owner.kind, owner.name);

@@ -216,6 +216,37 @@ fn a_record_that_was_deleted_while_nobody_led_is_written_back_although_the_index
 }
 
 #[test]
+fn a_record_that_was_deleted_before_the_machine_booted_while_nobody_led_is_written_back_and_void() {
+    let drained = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let deleted = LastKnownNode {
+        node: Arc::new(drained.clone()),
+        instance: id(INSTANCE),
+        record: crate::record::Record::read(drained.record().unwrap()).unwrap(),
+        at: at(0),
+    };
+    let booted = Node { boot_id: Some("boot-2".to_owned()), ..without_record(&drained) };
+    for (row, node, is_written_back) in [
+        ("it has the taint", booted.clone(), true),
+        ("a person has removed the taint, too", without_taint(booted.clone()), false),
+    ] {
+        let mut world = World::unconfirmed();
+        world.facts.with(|known| {
+            known.deleted_nodes.push(deleted.clone());
+            known.nodes.insert(node.name.clone(), Arc::new(node.clone()));
+        });
+        let nodes = vec![Arc::new(node.clone())];
+        let listed = Input::Unschedulable { version: "100".to_owned(), nodes };
+        let follows = words(&world.step(listed));
+        let written = follows.iter().filter(|word| **word == "write back").count();
+        assert_eq!(written, usize::from(is_written_back), "{row}: {follows:?}");
+        if is_written_back {
+            let back = Node { annotations: drained.annotations.clone(), ..newer(&node) };
+            assert_eq!(world.shows(&back), ["restored"], "{row}");
+        }
+    }
+}
+
+#[test]
 fn a_node_with_a_record_that_the_list_lacks_is_read_before_anything_else_is_done() {
     let (mut world, node) = (World::unconfirmed(), held());
     assert_eq!(world.shows(&node), ["keep alive"]);

@@ -224,8 +224,8 @@ fn a_thousand_actions_that_began_together_do_not_send_heartbeats_together() {
 
 #[test]
 fn heartbeats_that_failed_together_are_not_retried_together() {
-    let tries = |spread| {
-        let mut s = HeartbeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
+    let tries = |jitter| {
+        let mut s = HeartbeatSchedule::new(at(0), received(100), jitter, Some(of_timeout(300)));
         run(&mut s, at(100), at(107), Duration::ZERO, |_| Answer::Failed)
             .into_iter()
             .map(secs)

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn turn(by: i64, firm: bool) -> CallPriority {
-    CallPriority { by: at_ms(by), firm, is_take_over: false }
+fn turn(by: i64, may_exceed_rate: bool) -> CallPriority {
+    CallPriority { by: at_ms(by), may_exceed_rate, is_take_over: false }
 }
 
 /// When each of those who wait goes, in milliseconds after the start.
@@ -63,7 +63,7 @@ fn the_heartbeat_with_the_least_time_left_goes_first() {
         HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).priority()
     };
     let taken_over = ActionOrigin::TakenOver { at: at(1000), without_leader: seconds(20) };
-    let by = |turn: CallPriority| (whole(turn.by), turn.firm, turn.is_take_over);
+    let by = |turn: CallPriority| (whole(turn.by), turn.may_exceed_rate, turn.is_take_over);
     // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait
     // for the turn before.
     assert_eq!(by(of(received(0), Some(300))), (161, true, false));
@@ -86,7 +86,7 @@ fn the_completion_with_the_least_time_left_goes_first() {
     let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_priority(at(10));
     assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));
     let late = fresh(60, 6_000).completion_priority(at(90));
-    assert_eq!((late.by, late.firm), (at(90), false), "nothing is left to be saved");
+    assert_eq!((late.by, late.may_exceed_rate), (at(90), false), "nothing is left to be saved");
     let mut kept_alive = fresh(60, 6_000);
     kept_alive.sent(at(50));
     kept_alive.accepted(at(50));

@@ -47,13 +47,13 @@ fn begin(start: ActionOrigin) -> Moment {
 proptest! {
     #[test]
     fn with_each_heartbeat_accepted_no_window_ever_ends_without_a_heartbeat(
-        timeout in timeouts(), age in 0..20_i64, spread in 0.0..=1.0_f64, latency in 0..9_000_u64,
+        timeout in timeouts(), age in 0..20_i64, jitter in 0.0..=1.0_f64, latency in 0..9_000_u64,
         taken_over: bool,
     ) {
         let start = if taken_over {
             ActionOrigin::TakenOver { at: at(age), without_leader: seconds(20) }
         } else { received(age) };
-        let mut s = HeartbeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
+        let mut s = HeartbeatSchedule::new(at(0), start, jitter, Some(of_timeout(timeout)));
         let latency = Duration::from_millis(latency).min(s.call_limit());
         let sent = run(&mut s, at(age), at(10_000), latency, |_| Answer::Accepted);
         let first = sent.first().copied().unwrap();
@@ -67,13 +67,13 @@ proptest! {
 
     #[test]
     fn jitter_only_ever_makes_a_heartbeat_earlier(
-        timeout in timeouts(), age in 0..9_000_i64, spread in 0.0..=1.0_f64
+        timeout in timeouts(), age in 0..9_000_i64, jitter in 0.0..=1.0_f64
     ) {
-        let of = |spread| HeartbeatSchedule::new(
-            at(0), received(age), spread, Some(of_timeout(timeout))
+        let of = |jitter| HeartbeatSchedule::new(
+            at(0), received(age), jitter, Some(of_timeout(timeout))
         ).due().unwrap();
-        prop_assert!(of(spread) <= of(0.0));
-        prop_assert!(of(spread) >= at(0).plus(of(0.0).since_or_zero(at(0)) / 2));
+        prop_assert!(of(jitter) <= of(0.0));
+        prop_assert!(of(jitter) >= at(0).plus(of(0.0).since_or_zero(at(0)) / 2));
     }
 
     #[test]
@@ -152,13 +152,13 @@ proptest! {
 
     #[test]
     fn no_time_written_by_others_panics(
-        event: i64, seen: i64, heartbeat: u64, global: u64, spread: f64
+        event: i64, seen: i64, heartbeat: u64, global: u64, jitter: f64
     ) {
         let of = |n: i64| Moment::from_second(n).unwrap_or(
             if n < 0 { Moment::MIN } else { Moment::MAX }
         );
         let mut s = HeartbeatSchedule::new(
-            of(event), ActionOrigin::Received(of(seen)), spread, Some(described(heartbeat, global))
+            of(event), ActionOrigin::Received(of(seen)), jitter, Some(described(heartbeat, global))
         );
         run(&mut s, of(seen), of(seen).plus(seconds(1000)), Duration::ZERO, |_| Answer::Failed);
         s.sent(of(seen));

@@ -99,6 +99,14 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
     Plan::Patch { body: patch.body(), change, replaces_damaged }
 }
 
+/// Whether the annotation of the Node holds the change that this message is about.
+#[must_use]
+pub fn holds_change(node: &Node, interruption: &Interruption, at: PlanTime) -> bool {
+    let Cause::ScheduledChange(notice) = &interruption.cause else { return false };
+    let Ok(Some(mut planned)) = Planned::read(node, &interruption.instance) else { return false };
+    planned.about(&PlannedChange::new(notice, interruption, at.now)).is_some()
+}
+
 /// The event ID of this change in the record of the Node, if `planned` has lost the change. It may
 /// differ from that of `new`, because AWS Health and EC2 show one change under two IDs: then the
 /// same start identifies the change. `None`: the record does not hold the change.

@@ -101,6 +101,22 @@ fn a_node_that_registers_again_keeps_the_taint_of_its_drain() {
 }
 
 #[test]
+fn what_joins_the_drain_of_a_sick_instance_after_a_boot_is_of_that_boot() {
+    let sick = booted(&take_on(&node(), &sick(0, Symptom::StatusCheck), 600).unwrap());
+    for (name, new) in [
+        ("a spot notice", spot("s", 800)),
+        ("a terminate hook", hook("e1", 800, "drain", "t1")),
+        ("EC2 ends it", event("c", 800, Cause::StateChange(InstanceState::ShuttingDown))),
+    ] {
+        let joined = take_on(&sick, &new, 801).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(kinds(&joined), [Some(Kind::Impaired), Some(new.kind())], "{name}");
+        assert!(matches!(status(&joined, None), RecordStatus::Open(_)), "{name}");
+        let later = Node { boot_id: Some("a-third-boot".into()), ..joined };
+        assert!(!matches!(status(&later, None), RecordStatus::Open(_)), "{name}: a later boot");
+    }
+}
+
+#[test]
 fn a_sick_instance_adds_nothing_to_a_drain() {
     let sick = sick(0, Symptom::NotReady);
     let spot = take_on(&node(), &spot("s", 0), 1).unwrap();

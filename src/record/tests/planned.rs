@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     domain::ChangeSchedule,
     record::planned::{
-        MAX_CHANGES, Plan, PlanChange, PlanTime, Planned, Withdrawal, WithdrawnChanges, plan,
-        withdrawn_changes,
+        MAX_CHANGES, Plan, PlanChange, PlanTime, Planned, Withdrawal, WithdrawnChanges,
+        holds_change, plan, withdrawn_changes,
     },
 };
 
@@ -371,4 +371,26 @@ fn fields_of_a_newer_version_stay() {
     let (node, _) = noted(&node, moved).unwrap();
     let value: Value = serde_json::from_str(node.annotations.get(PLANNED).unwrap()).unwrap();
     assert_eq!((&value["new"], &value["changes"][0]["new"]), (&json!(1), &json!([2])));
+}
+
+#[test]
+fn a_node_holds_the_change_that_later_messages_about_it_move_or_close() {
+    let noted = all_noted(&[FIRST]);
+    let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
+    let other = Node { instance: Some(id(OTHER)), ..noted.clone() };
+    let mut damaged = noted.clone();
+    damaged.annotations.insert(PLANNED, "{");
+    for (name, node, message, expected) in [
+        ("the same message", &noted, FIRST, true),
+        ("moved", &noted, moved, true),
+        ("closed", &noted, FIRST.closed("e3", 10), true),
+        ("another change", &noted, Message { arn: "b", ..moved }, false),
+        ("no annotation", &node(), FIRST, false),
+        ("the annotation of another instance", &other, FIRST, false),
+        ("a damaged one", &damaged, FIRST, false),
+    ] {
+        let mut message = message.interruption();
+        message.instance = node.instance.clone().unwrap();
+        assert_eq!(holds_change(node, &message, time(10)), expected, "{name}");
+    }
 }

@@ -110,6 +110,47 @@ fn another_wait_joins_an_open_record_and_replaces_a_released_one() {
 }
 
 #[test]
+fn a_record_shows_for_what_each_of_its_actions_keeps_the_instance_waiting() {
+    let ends = hook("e1", 30, "drain", "t1");
+    let (mut into_pool, mut root_volume) =
+        (hook("e2", 40, "drain", "t2"), hook("e3", 50, "drain", "t3"));
+    let (Cause::Terminate(pooled), Cause::Terminate(replaced)) =
+        (&mut into_pool.cause, &mut root_volume.cause)
+    else {
+        panic!()
+    };
+    pooled.destination = Some(PoolEnd::WarmPool);
+    replaced.purpose = HookPurpose::ReplaceRootVolume;
+    let mut with_all = node();
+    for interruption in [&ends, &into_pool, &root_volume] {
+        with_all = take_on(&with_all, interruption, 60).unwrap();
+    }
+    let purpose = |node: &Node, interruption: &Interruption| {
+        let record = Record::read(node.record().unwrap()).unwrap();
+        record.wait_purpose(&interruption.lifecycle_action(&id(INSTANCE)).unwrap())
+    };
+    for (interruption, expected) in [
+        (&ends, Some(WaitPurpose::LaunchOrEnd)),
+        (&into_pool, Some(WaitPurpose::IntoWarmPool)),
+        (&root_volume, Some(WaitPurpose::NewRootVolume)),
+        (&hook("e4", 60, "drain", "t4"), None),
+    ] {
+        assert_eq!(purpose(&with_all, interruption), expected, "{interruption:?}");
+    }
+    // The sweep knows no tokens: two actions of a hook have the same name.
+    let found = swept(60, "drain");
+    let mut found_later = swept(90, "drain");
+    let Cause::Terminate(pooled) = &mut found_later.cause else { panic!() };
+    pooled.destination = Some(PoolEnd::WarmPool);
+    let one = take_on(&node(), &found, 61).unwrap();
+    assert_eq!(purpose(&one, &found), Some(WaitPurpose::LaunchOrEnd));
+    let options = AcceptOptions { is_another_wait: true, ..AcceptOptions::default() };
+    let both = take_on_with(&one, &found_later, 91, &options).unwrap();
+    assert_eq!(entries(&both).len(), 2);
+    assert_eq!(purpose(&both, &found), None, "it may be either");
+}
+
+#[test]
 fn an_accept_of_what_the_sweep_found_is_recognized_when_its_answer_was_lost() {
     let interruption = swept(60, "drain");
     let after = take_on(&node(), &interruption, 61).unwrap();

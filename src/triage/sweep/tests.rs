@@ -63,6 +63,7 @@ fn the_state_and_the_hook_show_where_the_instance_comes_from_and_where_it_goes()
             let candidate = Candidate { waiting, first_seen: at(60), absent_at: None, checks: 0 };
             let found = candidate.interruption("drain".into(), *transition, at(60), None);
             assert_eq!(found.kind().as_str(), kind);
+            assert_eq!(found.wait_purpose(), state.wait_purpose(), "{state:?}");
             let action = found.hook().unwrap();
             assert_eq!((action.origin, action.destination), (origin, destination), "{kind}");
         }
@@ -245,4 +246,21 @@ fn an_unknown_warm_pool_says_nothing_of_its_own_instances_and_nothing_is_lost_ou
     round(&mut sweep, 240, vec![inside(2)], true);
     round(&mut sweep, 300, vec![inside(2), inside(3)], true);
     assert_eq!(absent_at(&sweep, &inside(3)), Some(Some(at(240))));
+}
+
+#[test]
+fn a_candidate_is_checked_in_the_state_that_its_group_shows_then() {
+    let waiting = waits(1, WaitState::ReplacingRootVolume);
+    let found = Candidate { waiting, first_seen: at(60), absent_at: Some(at(0)), checks: 1 };
+    let later =
+        Candidate { waiting: one(), first_seen: at(70), absent_at: Some(at(60)), ..found.clone() };
+    for (shown, expected) in [
+        (Some("ReplacingRootVolume:Wait"), Some(found.clone())),
+        (Some("Terminating:Wait"), Some(later)),
+        (Some("ReplacingRootVolume:Proceed"), None),
+        (Some("InService"), None),
+        (None, None),
+    ] {
+        assert_eq!(found.in_state(shown, at(70)), expected, "{shown:?}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::domain::{
     Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Kind, Moment,
-    PoolEnd, ReadSettings, Transition, sweep_event_id,
+    PoolEnd, ReadSettings, Transition, WaitPurpose, sweep_event_id,
 };
 
 /// Why an instance waits in its group.
@@ -79,6 +79,16 @@ impl WaitState {
         }
     }
 
+    /// For what an instance in this state waits.
+    #[must_use]
+    pub const fn wait_purpose(self) -> WaitPurpose {
+        match self {
+            Self::WarmedPending => WaitPurpose::IntoWarmPool,
+            Self::ReplacingRootVolume => WaitPurpose::NewRootVolume,
+            Self::Pending | Self::Terminating | Self::WarmedTerminating => WaitPurpose::LaunchOrEnd,
+        }
+    }
+
     /// Where the instance comes from and where it goes, as far as the state shows that.
     const fn ends(self, transition: Transition) -> (Option<PoolEnd>, Option<PoolEnd>) {
         match (self, transition) {
@@ -131,6 +141,20 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// This candidate in the state that its group shows at `now`, which may have changed since the
+    /// round. AWS's answer to a heartbeat does not show in which state the instance waits.
+    /// `lifecycle_state`: as AWS writes it. `None`: the instance does not wait any longer.
+    #[must_use]
+    pub fn in_state(&self, lifecycle_state: Option<&str>, now: Moment) -> Option<Self> {
+        let state = WaitState::of(lifecycle_state?)?;
+        if state == self.waiting.state {
+            return Some(self.clone());
+        }
+        let waiting = WaitingInstance { state, ..self.waiting.clone() };
+        let absent_at = Some(self.first_seen);
+        Some(Self { waiting, first_seen: now, absent_at, checks: self.checks })
+    }
+
     /// The interruption that the event of this hook would have been. The sweep knows no token: the
     /// instance ID identifies the action. `transition`: of the hook. `at`: `first_seen`, on AWS's
     /// clock. `metadata`: the settings in the hook's NotificationMetadata.

@@ -15,7 +15,7 @@ impl Case<'_> {
     /// instance.
     pub(super) fn launch_hook(&self, action: &HookAction) -> Verdict {
         let Some(open_action) = self.lifecycle_action() else {
-            return self.not_acted_on(Reason::NotActedOnYet);
+            return self.not_acted_on(Reason::NothingToDo);
         };
         if self.node().is_some_and(|node| node.ignored()) {
             return self.policy.dispose(Reason::NotManaged);
@@ -29,7 +29,7 @@ impl Case<'_> {
                 None => self.launch_of_ours(open_action),
             },
             Some(false) if self.policy.cluster_name.is_none() => {
-                self.not_acted_on(Reason::NotActedOnYet)
+                self.not_acted_on(Reason::NothingToDo)
             }
             Some(false) => self.policy.dispose(Reason::Foreign),
             None => wait(self.question_of_group(), None),

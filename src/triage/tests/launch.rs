@@ -414,12 +414,12 @@ fn a_launch_hook_is_answered_only_if_its_group_is_ours_or_somebody_named_it() {
     }
     assert_eq!(
         verdict(&launch(), &with_node(), &nameless()),
-        Verdict::Delete(Reason::NotActedOnYet),
+        Verdict::Delete(Reason::NothingToDo),
         "nothing shows that it is ours"
     );
     assert_eq!(
         verdict(&launch(), &fresh(), &shared(nameless())),
-        Verdict::GiveBack(Reason::NotActedOnYet)
+        Verdict::GiveBack(Reason::NothingToDo)
     );
     assert_eq!(
         asks(verdict(

@@ -328,7 +328,7 @@ impl Model<'_> {
             return self.launch_of_ours(node);
         }
         if self.flags.policy.cluster_name.is_none() {
-            return self.not_acted_on(node, Reason::NotActedOnYet);
+            return self.not_acted_on(node, Reason::NothingToDo);
         }
         match self.group_is_ours() {
             Some(true) => self.launch_of_ours(node),

@@ -310,21 +310,21 @@ fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() 
 }
 
 #[test]
-fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
+fn a_launch_with_nothing_to_restore_is_deleted_or_given_back_and_a_start_is_irrelevant() {
     {
         let cause = Cause::LaunchSuccessful { group: "my-asg".into() };
         let i = interruption(cause);
         for known in [with_node(), fresh()] {
-            assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
+            assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NothingToDo));
             assert!(!heartbeats(&i, &known, &policy()));
         }
         assert_eq!(
             verdict(&i, &with_node(), &shared(policy())),
-            Verdict::Delete(Reason::NotActedOnYet)
+            Verdict::Delete(Reason::NothingToDo)
         );
         assert_eq!(
             verdict(&i, &fresh(), &shared(policy())),
-            Verdict::GiveBack(Reason::NotActedOnYet),
+            Verdict::GiveBack(Reason::NothingToDo),
             "it may be another cluster's"
         );
     }
@@ -353,7 +353,7 @@ fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_other_kinds_without_actio
         Verdict::Delete(Reason::Ignored)
     );
     let found = Knowledge { nodes: vec![our_node()], ..away };
-    assert_eq!(verdict(&launched, &found, &policy()), Verdict::Delete(Reason::NotActedOnYet));
+    assert_eq!(verdict(&launched, &found, &policy()), Verdict::Delete(Reason::NothingToDo));
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn moto_keeps_the_launch_hook_that_enroll_makes_and_check_reads_it() {
         assert_eq!(answers(&findings, point), both("cannot-tell"), "moto has neither");
     }
     let is_reported =
-        |text: &str| findings.iter().any(|f| f["says"].as_str().unwrap().contains(text));
+        |text: &str| findings.iter().any(|f| f["message"].as_str().unwrap().contains(text));
     assert!(is_reported("launch hook, heartbeat 5m"), "{findings:#?}");
 
     // Another tool puts a hook of its own, and a person changes ours.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sundown::{
     domain::Moment,
     sim::{
-        aws::{HealthNotice, HookSpec},
+        aws::{Fault, FaultRule, HealthNotice, HookSpec, How},
         kube::{Fact, NodeSpec, PodShape, PodSpec},
     },
 };
@@ -283,4 +283,36 @@ async fn another_node_that_claims_the_instance_of_a_scheduled_change_is_cordoned
         &[judge::Rule::Restored],
         "a Node that only claims the instance stays cordoned",
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduled_change_that_aws_moves_is_moved_on_every_node_that_has_it() {
+    let stage = Stage::new(1217);
+    let id = stage.group(1, 300).remove(0);
+    let own = stage.world.node_of(&id).unwrap();
+    stage.world.kube.add_node(&NodeSpec::named("rogue").instance(id.clone()));
+    let sundown = stage.settled(&["--scheduled-lead", "5m"]).await;
+    let silent = FaultRule::new("ec2:*", Fault::Unavailable, How::Always);
+    let silent = stage.world.aws.fault(silent);
+    let (start, hour) = (stage.clock.now() + Duration::from_secs(400), Duration::from_secs(3_600));
+    stage.world.aws.health(&HealthNotice::retirement([id.clone()], start));
+    stage.until(30, "the message is deleted", || stage.in_queue() == 0).await;
+    stage.world.aws.end_fault(silent);
+    let starts = |name: &str| {
+        let node = stage.world.kube.object("nodes", "", name).unwrap();
+        let text = node["metadata"]["annotations"]["sundown.dev/planned"].as_str();
+        let planned: serde_json::Value = serde_json::from_str(text.unwrap()).unwrap();
+        planned["changes"][0]["starts"].as_str().unwrap().to_owned()
+    };
+    let first = starts(&own);
+    assert_eq!(starts("rogue"), first, "EC2 did not say whose the instance is");
+    stage.pass(30).await;
+    stage.world.aws.health(&HealthNotice::retirement([id], start + hour));
+    stage.until(30, "the second message is deleted", || stage.in_queue() == 0).await;
+    assert_ne!(starts(&own), first);
+    assert_eq!(starts("rogue"), starts(&own));
+    stage.pass(400).await;
+    assert!(!is_cordoned(&stage, &own) && !is_cordoned(&stage, "rogue"), "its time has not come");
+    sundown.stop().await;
+    stage.end();
 }

@@ -350,7 +350,7 @@ async fn c23_health_of_other_services_and_categories_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_acted_on_yet_is_deleted_and_counted_once_for_each_instance_in_it() {
+async fn an_ignored_event_is_deleted_and_counted_once_for_each_instance_in_it() {
     let stage = Stage::new(13);
     let instances = stage.group(4, 300);
     let sundown = stage.settled(&["--on=rebalance=ignore"]).await;

@@ -2,7 +2,7 @@
 
 use sundown::sim::{
     aws::{
-        Call, EventKind, Fault, FaultRule, GroupSpec, HookSpec, How, LifecycleState,
+        Call, EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState,
         Rule as QueueRule,
     },
     kube::{Fault as KubeFault, Match, NodeSpec, Rule},
@@ -99,6 +99,29 @@ async fn a_root_volume_whose_event_is_lost_is_found_as_one() {
     stage.end();
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_waits_for_something_else_when_it_is_checked_is_found_as_that() {
+    let stage = Stage::new(2_441);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.other_action("asg", "drain", &instance, &[("Action", "ReplaceRootVolume")]);
+    let before = rounds(&stage).len();
+    stage.until(61, "a round shows it", || rounds(&stage).len() > before).await;
+    stage.pass(2).await;
+    let aws = &stage.world.aws;
+    assert!(aws.complete_as("others", "asg", "drain", &instance, HookResult::Continue));
+    aws.terminate(&instance, true);
+    stage.until(15, "it is accepted", || stage.is_cordoned(&instance)).await;
+    let record = stage.record(&instance).unwrap();
+    assert_eq!(record["interruptions"][0]["kind"], "terminate-hook", "{record}");
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    let end = stage.actions(&instance)[1].end.clone().unwrap();
+    assert!(end.by.starts_with("sundown"), "{end:?}");
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
 /// What AWS answers about a hook that has not opened yet, or by mistake.
 const NOT_ACTIVE: Fault =
     Fault::Invalid("No active Lifecycle Action found with instance ID i-00000000000000001");
@@ -161,6 +184,24 @@ async fn a_later_wait_of_an_instance_whose_hook_we_completed_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_for_something_else_that_begins_before_the_first_round_of_a_leader_is_found() {
+    let stage = Stage::new(2_438);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stage.world.aws.other_action("asg", "drain", &instance, &[("Action", "ReplaceRootVolume")]);
+    stage.until(30, "the first is completed", || stage.is_over(&instance)).await;
+    assert!(rounds(&stage).is_empty(), "no round has shown the instance without a wait");
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    let both_are_over = || stage.actions(&instance).len() == 2 && stage.is_over(&instance);
+    stage.until(FOUND + 20, "the second is completed", both_are_over).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_is_found_although_the_record_names_an_action_of_its_hook_that_was_made_up() {
     let stage = Stage::new(2_437);
     let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
@@ -183,6 +224,54 @@ async fn a_wait_is_found_although_the_record_names_an_action_of_its_hook_that_wa
     assert_eq!(stage.action(&instance).late_calls, []);
     sundown.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_instance_is_found_although_the_record_names_the_action_of_its_root_volume() {
+    let stage = Stage::new(2_439);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "web", 200);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stage.world.aws.replace_root_volume(&instance);
+    stage.until(20, "the root volume is accepted", || stage.is_cordoned(&instance)).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    // Only the next heartbeat of the first action shows that it is over.
+    let joined = || sundown.metric("sweep_decided_total{outcome=\"joined\"}");
+    stage.until(190, "the second action joins", || joined() == 1.0).await;
+    let record = stage.record(&instance).unwrap();
+    assert_eq!(record["interruptions"][0]["kind"], "root-volume", "{record}");
+    assert_eq!(record["interruptions"][1]["kind"], "terminate-hook", "{record}");
+    let both_are_over = || stage.actions(&instance).len() == 2 && stage.is_over(&instance);
+    stage.until(60, "the second action is completed", both_are_over).await;
+    let end = stage.actions(&instance)[1].end.clone().unwrap();
+    assert!(end.by.starts_with("sundown"), "{end:?}");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_a_made_up_event_does_not_end_what_the_sweep_found() {
+    // The completion or, before it, a heartbeat finds out that the token is wrong.
+    for (seed, stop) in [(2_442, 30), (2_443, 400)] {
+        let stage = Stage::new(seed);
+        let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+        stage.slow_pod(&instance, "web", stop);
+        let sundown = stage.lead("sundown-0", ON).await;
+        lose_events(&stage);
+        stage.world.aws.terminate(&instance, true);
+        let made_up = bodies::terminate("asg", "drain", &instance, &stage.now());
+        stage.until(FOUND, "it is accepted", || stage.is_cordoned(&instance)).await;
+        stage.world.aws.send_event(stage.world.queue(), &made_up);
+        let repeats = || sundown.messages("terminate-hook", "repeat");
+        stage.until(10, "it counts as the late event", || repeats() == 1.0).await;
+        stage.until(stop + 10, "the action is completed", || stage.is_over(&instance)).await;
+        stage.completed_once(&instance);
+        stage.pass(60).await;
+        assert_eq!(stage.action(&instance).late_calls, []);
+        sundown.stop().await;
+        stage.end();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -319,6 +319,30 @@ async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_comp
     stage.end();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_record_is_deleted_before_its_machine_boots_while_nobody_leads_is_put_back() {
+    let stage = Stage::new(1426);
+    let instance = stage.spot_group(2).remove(0);
+    stage.blocked_pod(&instance, "web", 30);
+    let (first, second) = two(&stage).await;
+    stage.spot_warning(&instance, "spot-1");
+    stage
+        .until(5, "it is accepted", || stage.is_cordoned(&instance) && stage.in_queue() == 0)
+        .await;
+    first.kill();
+    without_record(&stage, &instance);
+    stage.pass(2).await;
+    stage.world.kube.reboot(&stage.name_of(&instance));
+    follow(&stage, 17, &second).await;
+    stage.until(60, "it is put back", || !stage.is_cordoned(&instance)).await;
+    let node = stage.node(&instance);
+    assert!(!node.to_string().contains(TAINT), "{node}");
+    assert_eq!(stage.record(&instance), None);
+    assert_eq!(second.metric("records_total{event=\"restored\"}"), 1.0);
+    second.stop().await;
+    stage.end();
+}
+
 /// The leader is killed, and the machine of its draining node boots. The next leader must ask Auto
 /// Scaling whether the hook is still open, and Auto Scaling does not answer.
 async fn rebooted_while_auto_scaling_fails(seed: u64) -> (Stage, String, Replica) {
