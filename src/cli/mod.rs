@@ -48,8 +48,12 @@ enum Command {
     Status(status::StatusArgs),
     /// Hold all drains: no evictions, no force. Interruptions are still accepted, heartbeats go on
     Pause(pause::PauseArgs),
+    /// Hold the drain of one node, as `pause` with its name does. `resume` ends it
+    Hold(pause::HoldArgs),
     /// Let the drains go on
     Resume(pause::PauseArgs),
+    /// Do not wait for budgets and gates any longer in the drain of one node
+    Force(pause::ForceArgs),
     /// End the drain of one node and complete its lifecycle actions
     Release(pause::ReleaseArgs),
     /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has
@@ -86,7 +90,9 @@ pub fn main() -> ExitCode {
         Command::SendTest(args) => send_test::main(&args),
         Command::Status(args) => status::main(&args),
         Command::Pause(args) => pause::pause(args, true),
+        Command::Hold(args) => pause::hold(&args),
         Command::Resume(args) => pause::pause(args, false),
+        Command::Force(args) => pause::force(&args),
         Command::Release(args) => pause::release(&args),
         Command::FromNth(args) => from_nth::main(&args),
         Command::TrialReport(args) => trial_report::main(&args),
@@ -123,7 +129,7 @@ fn is_asked_wrongly(error: &anyhow::Error) -> bool {
             error.downcast_ref(),
             Some(crate::controller::NotATrialQueue::HasDeadLetters(_))
         )
-        || error.is::<pause::NothingToRelease>()
+        || error.is::<pause::NoDrain>()
         || error.is::<from_nth::BadInput>()
         || error.is::<man::NoSuchCommand>()
         || error.is::<send_test::NoSuchEvent>()

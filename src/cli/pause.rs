@@ -1,6 +1,7 @@
-//! `sundown pause`, `resume` and `release`: write annotations that the leader obeys.
+//! `sundown pause`, `hold`, `resume`, `force` and `release`: write annotations that the leader
+//! obeys.
 
-use std::process::ExitCode;
+use std::{fmt, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -16,7 +17,7 @@ use crate::{
         lease::{LeaseError, find_lease, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
-    domain::{Node, NodeName, PAUSE, RELEASE},
+    domain::{FORCE, Node, NodeName, PAUSE, RELEASE},
     record::{self, RecordStatus},
     runtime::{Clock, Random, Spawner},
 };
@@ -28,12 +29,56 @@ fn unchanged() -> String {
     format!("nothing was changed ({LOOK_AT})")
 }
 
-/// There is no drain to end, so nothing was changed.
+/// There is no drain that the order could be for, so nothing was changed.
 #[derive(Debug, thiserror::Error)]
-#[error("{node} is not being drained ({why}), so there is nothing to release; nothing was changed")]
-pub(super) struct NothingToRelease {
+#[error("{node} is not being drained ({why}), so there is nothing to {order}; nothing was changed")]
+pub(super) struct NoDrain {
     node: NodeName,
     why: String,
+    order: Order,
+}
+
+/// What a person orders for one drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Release,
+    Force,
+}
+
+impl Order {
+    const fn annotation(self) -> &'static str {
+        match self {
+            Self::Release => RELEASE,
+            Self::Force => FORCE,
+        }
+    }
+
+    /// What follows. `found`: the node before the command.
+    fn result(self, found: &Node) -> String {
+        let node = &found.name;
+        match self {
+            Self::Release => {
+                format!("The leader ends the drain of {node} and completes its lifecycle actions.")
+            }
+            Self::Force if found.paused() => format!(
+                "The drain of {node} is paused. After `sundown resume {node}` it waits neither for \
+                 budgets nor for gates."
+            ),
+            Self::Force => format!(
+                "The drain of {node} no longer waits for budgets and gates: each pod is evicted \
+                 first, and deleted if that is refused. `sundown status {node}` shows what is left."
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Release => "release",
+            Self::Force => "force",
+        })
+    }
 }
 
 /// The flags of `sundown pause` and `sundown resume`.
@@ -44,6 +89,28 @@ pub(super) struct PauseArgs {
     node: Option<String>,
     #[command(flatten)]
     lease: LeaseArgs,
+    #[command(flatten)]
+    kube: KubeArgs,
+}
+
+/// The flags of `sundown hold`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct HoldArgs {
+    /// The node whose drain is held, by its name or by the ID of its instance. `sundown resume`
+    /// lets it go on
+    #[arg(value_name = "NODE|INSTANCE")]
+    node: String,
+    #[command(flatten)]
+    kube: KubeArgs,
+}
+
+/// The flags of `sundown force`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ForceArgs {
+    /// The node whose drain is forced, by its name or by the ID of its instance. Each pod is evicted
+    /// first, and deleted with its own grace period if that is refused
+    #[arg(value_name = "NODE|INSTANCE")]
+    node: String,
     #[command(flatten)]
     kube: KubeArgs,
 }
@@ -64,10 +131,7 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let client = connect_kube(&args.kube).await?;
         if let Some(node) = args.node {
-            let found = read(&client, &name(&node)?).await?;
-            annotate(client, &found.name, PAUSE, if on { Some("true") } else { None }).await?;
-            print_line(&of_node(&found, on));
-            return Ok(());
+            return pause_node(client, &node, on).await;
         }
         let unchanged = || format!("the drains are as they were ({LOOK_AT})");
         let search = lease_search(&args.lease);
@@ -82,6 +146,17 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         ));
         Ok(())
     })
+}
+
+pub(super) fn hold(args: &HoldArgs) -> anyhow::Result<ExitCode> {
+    block_on(async move { pause_node(connect_kube(&args.kube).await?, &args.node, true).await })
+}
+
+async fn pause_node(client: kube::Client, node: &str, on: bool) -> anyhow::Result<()> {
+    let found = read(&client, &name(node)?).await?;
+    annotate(client, &found.name, PAUSE, if on { Some("true") } else { None }).await?;
+    print_line(&of_node(&found, on));
+    Ok(())
 }
 
 /// The result for one node. `found`: the node before the command.
@@ -107,18 +182,24 @@ fn of_node(found: &Node, on: bool) -> String {
 }
 
 pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
+    order(Order::Release, &args.node, &args.kube)
+}
+
+pub(super) fn force(args: &ForceArgs) -> anyhow::Result<ExitCode> {
+    order(Order::Force, &args.node, &args.kube)
+}
+
+fn order(order: Order, node: &str, kube: &KubeArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
-        let client = connect_kube(&args.kube).await?;
-        let found = read(&client, &name(&args.node)?).await?;
+        let client = connect_kube(kube).await?;
+        let found = read(&client, &name(node)?).await?;
         let node = found.name.clone();
-        // Without a drain the annotation would stay and end the next drain.
+        // Without a drain the annotation would stay until the next accept, and do nothing.
         if let Some(why) = refusal(&found) {
-            return Err(NothingToRelease { node, why }.into());
+            return Err(NoDrain { node, why, order }.into());
         }
-        annotate(client, &node, RELEASE, Some("true")).await?;
-        print_line(&format!(
-            "The leader ends the drain of {node} and completes its lifecycle actions."
-        ));
+        annotate(client, &node, order.annotation(), Some("true")).await?;
+        print_line(&order.result(&found));
         Ok(())
     })
 }
@@ -229,5 +310,19 @@ mod tests {
             let text = of_node(&node(annotations, is_drained), on);
             assert!(text.contains(words), "{text} instead of {words}");
         }
+    }
+
+    #[test]
+    fn an_order_names_what_follows_and_a_paused_drain_is_forced_only_after_the_pause() {
+        for (order, annotations, words) in [
+            (Order::Release, &[][..], "The leader ends the drain of n"),
+            (Order::Force, &[], "The drain of n no longer waits for budgets and gates"),
+            (Order::Force, &[(PAUSE, "true")], "After `sundown resume n` it waits neither"),
+        ] {
+            let text = order.result(&node(annotations, true));
+            assert!(text.contains(words), "{text} instead of {words}");
+        }
+        let refused = NoDrain { node: "n".into(), why: "why".to_owned(), order: Order::Force };
+        assert!(refused.to_string().contains("so there is nothing to force"), "{refused}");
     }
 }

@@ -52,7 +52,7 @@ pub struct NodeReport {
     pub refusals: u64,
     /// How many deletes the API server accepted.
     pub deletes: u64,
-    /// Pods that were deleted because the deadline came.
+    /// Pods that were deleted because they could not be evicted in time.
     pub forced: Vec<String>,
     /// Pods that were left when the drain ended.
     pub left_at_end: Vec<String>,

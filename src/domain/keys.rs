@@ -16,6 +16,13 @@ pub const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
 pub const PAUSE: &str = "sundown.dev/pause";
 /// Annotation of a Node: `"true"` = end this drain and complete its open lifecycle actions.
 pub const RELEASE: &str = "sundown.dev/release";
+/// Annotation of a Node: `"true"` = do not wait for budgets and gates any longer in this drain.
+pub const FORCE: &str = "sundown.dev/force";
+/// The key of an annotation that holds the evictions of a drain, up to its name
+/// ([`super::GateKind`]).
+pub const PRE_DRAIN: &str = "pre-drain.sundown.dev/";
+/// The key of an annotation that holds the completion of lifecycle actions, up to its name.
+pub const PRE_RELEASE: &str = "pre-release.sundown.dev/";
 /// Annotation of a Node: how long its drain under a lifecycle hook may take.
 pub const DRAIN_TIMEOUT: &str = "sundown.dev/drain-timeout";
 /// Annotation of a Node: when its pods are deleted if their eviction is refused.

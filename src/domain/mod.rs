@@ -11,6 +11,7 @@ mod causes;
 mod compat;
 mod duration;
 mod eviction_start;
+mod gates;
 mod gone_nodes;
 mod group_capacity;
 mod hook;
@@ -41,6 +42,7 @@ pub use causes::with_causes;
 pub use compat::Compat;
 pub use duration::{duration_text, parse_duration};
 pub use eviction_start::{EvictAfter, EvictAfterByKind, EvictionStart, KindEvictAfter};
+pub use gates::{Gate, GateKind, NodeGates};
 pub use gone_nodes::GoneNodes;
 pub use group_capacity::GroupCapacity;
 pub use hook::{

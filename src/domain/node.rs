@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Annotations, IGNORE, InstanceId, KEEP_CORDONED, Moment, PAUSE, RECORD, RELEASE, TAINT,
+    Annotations, FORCE, GateKind, IGNORE, InstanceId, KEEP_CORDONED, Moment, NodeGates, PAUSE,
+    RECORD, RELEASE, TAINT,
 };
 
 super::hook::name!(
@@ -38,6 +39,8 @@ pub struct Node {
     pub labels: Arc<BTreeMap<String, String>>,
     /// The annotations whose keys start with `sundown.dev/`.
     pub annotations: Annotations,
+    /// The annotations that hold its drain or its release; `None`: it has none.
+    pub gates: Option<Box<NodeGates>>,
     /// The `Ready` condition.
     pub ready: Ready,
     /// When the `Ready` condition last changed its status.
@@ -134,6 +137,24 @@ impl Node {
         self.says(RELEASE)
     }
 
+    /// `sundown.dev/force: "true"`.
+    #[must_use]
+    pub fn forced_by_hand(&self) -> bool {
+        self.says(FORCE)
+    }
+
+    /// It has a gate of this kind.
+    #[must_use]
+    pub fn has_gate(&self, kind: GateKind) -> bool {
+        self.gates.as_ref().is_some_and(|gates| !gates.of(kind).is_empty())
+    }
+
+    /// Its gates of this kind in words ([`NodeGates::text`]); empty without one.
+    #[must_use]
+    pub fn gates_text(&self, kind: GateKind) -> String {
+        self.gates.as_ref().map_or_else(String::new, |gates| gates.text(kind))
+    }
+
     /// The text of the [`RECORD`] annotation; `None` without one.
     #[must_use]
     pub fn record(&self) -> Option<&str> {
@@ -163,6 +184,7 @@ impl Node {
             taints: Vec::new(),
             labels: Arc::default(),
             annotations: Annotations::default(),
+            gates: None,
             ready: Ready::True,
             ready_since: None,
             maintenance: None,

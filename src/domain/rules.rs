@@ -34,6 +34,12 @@ pub struct Limits {
     /// When its evictions begin. Only a leader lets them wait: `lifecycle::limits` gives
     /// [`EvictionStart::Now`].
     pub eviction_start: EvictionStart,
+    /// Until when gates of the Node hold its evictions. `None`: none does. Only a leader lets them
+    /// hold: `lifecycle::limits` gives `None`.
+    pub held_until: Option<Moment>,
+    /// When a person ordered that the drain waits for budgets no longer (`sundown.dev/force`).
+    /// `None`: nobody did. Only a leader follows the order, as above.
+    pub forced_at: Option<Moment>,
     /// The settings in force that come from the node's hooks or from the Node itself. They take
     /// precedence over the flags, and the flags allow them.
     pub settings: DrainSettings,
@@ -73,6 +79,12 @@ impl Verification {
 }
 
 impl Limits {
+    /// The evictions begin later: for `--evict-after`, or because gates hold them.
+    #[must_use]
+    pub fn evictions_wait(&self) -> bool {
+        self.eviction_start != EvictionStart::Now || self.held_until.is_some()
+    }
+
     /// Limits under which nothing is shortened or forced and no deadline ends the drain: for a
     /// stale interruption that is not yet proved, and for a recommendation.
     #[must_use]
@@ -87,6 +99,8 @@ impl Limits {
             expires_at: None,
             verification: Verification::Verified,
             eviction_start: EvictionStart::Now,
+            held_until: None,
+            forced_at: None,
             settings: DrainSettings::NONE,
         }
     }

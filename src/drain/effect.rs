@@ -226,8 +226,7 @@ pub enum Order {
         pod: PodKey,
         /// Precondition: the request fails if the pod has another UID.
         uid: PodUid,
-        /// `gracePeriodSeconds`, at least 1. Always set, because a pod is deleted only if there is
-        /// a deadline.
+        /// `gracePeriodSeconds`, at least 1.
         grace: u32,
         /// Why Sundown deletes the pod instead of evicting it.
         why: DeleteWhy,

@@ -30,7 +30,7 @@ pub(super) fn evict_until(
         return limits.end_at.map(|end| end.max(now.plus(MIN_TIMEOUT)));
     };
     // After this time the pod's own grace period would be shortened.
-    let latest = limits.force_at?.minus(own_grace(limits, own));
+    let latest = limits.force_at.map_or(Moment::MAX, |at| at.minus(own_grace(limits, own)));
     Some(from.max(now.plus(FAIR_TIMEOUT).min(latest)).max(now.plus(MIN_TIMEOUT)))
 }
 
@@ -52,6 +52,16 @@ pub(super) fn grace_to_send(limits: &Limits, own: Duration, now: Moment) -> Opti
     }
 }
 
+/// The grace period, in seconds, to send with a delete. `None`: nothing is deleted, because there is
+/// neither a deadline nor a person's order to force.
+#[must_use]
+pub(super) fn grace_to_delete(limits: &Limits, own: Duration, now: Moment) -> Option<u32> {
+    grace_to_send(limits, own, now).or_else(|| {
+        let own = own_grace(limits, own).max(MIN_GRACE);
+        limits.forced_at.map(|_| u32::try_from(own.as_secs()).unwrap_or(u32::MAX))
+    })
+}
+
 /// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or the time
 /// that is left, at least 1.
 ///
@@ -65,9 +75,15 @@ pub(super) fn grace_towards(force_at: Moment, own: Duration, now: Moment) -> u32
 }
 
 /// From when on a pod that could not be evicted is deleted; `None`: never. `force`: the flag, which
-/// counts unless the node or its hook sets another.
+/// counts unless the node or its hook sets another. A person's order to force lets the moment for
+/// that come at once.
 #[must_use]
 pub(super) fn delete_from(force: ForceAfter, limits: &Limits, own: Duration) -> Option<Moment> {
+    let by_deadline = delete_for_deadline_from(force, limits, own);
+    by_deadline.into_iter().chain(limits.forced_at).min()
+}
+
+fn delete_for_deadline_from(force: ForceAfter, limits: &Limits, own: Duration) -> Option<Moment> {
     let force_at = limits.force_at?;
     let own = own_grace(limits, own);
     let share = match limits.settings.force_after.unwrap_or(force) {

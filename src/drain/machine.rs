@@ -21,8 +21,7 @@ use super::{
     view::View,
 };
 use crate::domain::{
-    ApiAnswer, DaemonSetState, EvictionStart, Limits, Moment, NodeName, Pod, PodKey, PodUid,
-    Verification,
+    ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid, Verification,
 };
 
 /// The drain of one node, as a state machine.
@@ -238,17 +237,24 @@ impl Drain {
 
     // ---- pods ----
 
-    /// By when pods are forced and grace periods shortened; `None`: not now.
-    fn force_at(&self) -> Option<Moment> {
-        self.limits.force_at.filter(|_| self.limits.verification == Verification::Verified)
+    /// The limits without what AWS has to confirm first: pods are forced and grace periods
+    /// shortened for a deadline only once it has confirmed the drain. A person's order to force
+    /// counts as soon as the drain may end.
+    fn confirmed_limits(&self) -> Limits {
+        let verification = self.limits.verification;
+        Limits {
+            force_at: self.limits.force_at.filter(|_| verification == Verification::Verified),
+            forced_at: self.limits.forced_at.filter(|_| verification.may_end()),
+            ..self.limits
+        }
     }
 
     fn rules(&self, now: Moment) -> Rules {
         let may_evict = self.limits.response.evicts()
             && self.limits.verification.may_evict()
-            && self.limits.eviction_start == EvictionStart::Now;
+            && !self.limits.evictions_wait();
         Rules {
-            limits: Limits { force_at: self.force_at(), ..self.limits },
+            limits: self.confirmed_limits(),
             settings: self.settings,
             is_inactive: self.paused || self.over || !may_evict,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
@@ -492,7 +498,7 @@ impl Drain {
 
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
         let class = classify(answer);
-        let limits = Limits { force_at: self.force_at(), ..self.limits };
+        let limits = self.confirmed_limits();
         self.was_answered(order, answer, class);
         let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else {
             return;

@@ -108,7 +108,7 @@ impl Tally {
 pub(super) struct Rules {
     pub(super) limits: Limits,
     pub(super) settings: Settings,
-    /// The drain is paused or over.
+    /// The drain is paused or over, or its evictions wait.
     pub(super) is_inactive: bool,
     /// Of the pods that count only Sundown's own is left.
     pub(super) own_may_go: bool,
@@ -279,7 +279,7 @@ impl Entry {
             // Just accepted, or the watch has not shown it since: its deletion time should arrive
             // soon. Wait for it, unless the deadline is too near.
             Some(at) => {
-                let last = rules.limits.force_at?.minus(force::MIN_GRACE);
+                let last = last_moment(&rules.limits);
                 let intercepted = at.plus(rules.settings.intercepted_after);
                 let unseen = rules.blind && rules.known_until < intercepted;
                 // Give an accepted order a second to show its effect. Otherwise the order would be
@@ -299,7 +299,7 @@ impl Entry {
             return None;
         }
         let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
-        let last = rules.limits.force_at?.minus(force::MIN_GRACE);
+        let last = last_moment(&rules.limits);
         Some(from.max(self.wanted_since?).plus(force::MIN_TIMEOUT).min(last))
     }
 
@@ -440,14 +440,15 @@ impl Entry {
     pub(super) fn order(&self, rules: &Rules, now: Moment, evict: bool) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
         let grace = force::grace_to_send(&rules.limits, self.pod.grace, now);
+        let to_delete = || force::grace_to_delete(&rules.limits, self.pod.grace, now);
         match self.desired(rules, now) {
             Desired::Nothing => None,
             Desired::Evict => Some(Order::Evict { pod, uid, grace }),
             Desired::EvictOrDelete if evict => Some(Order::Evict { pod, uid, grace }),
             Desired::EvictOrDelete => {
-                Some(Order::Delete { pod, uid, grace: grace?, why: DeleteWhy::Forced })
+                Some(Order::Delete { pod, uid, grace: to_delete()?, why: DeleteWhy::Forced })
             }
-            Desired::Delete(why) => Some(Order::Delete { pod, uid, grace: grace?, why }),
+            Desired::Delete(why) => Some(Order::Delete { pod, uid, grace: to_delete()?, why }),
         }
     }
 
@@ -519,4 +520,10 @@ impl Entry {
             self.blocked_by(reason, message, now);
         }
     }
+}
+
+/// The last moment at which a delete still leaves a pod the shortest grace period before the
+/// deadline. Without a deadline, no moment is the last one.
+fn last_moment(limits: &Limits) -> Moment {
+    limits.force_at.map_or(Moment::MAX, |at| at.minus(force::MIN_GRACE))
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, NodeName, seconds},
     drain::{Drain, Outcome},
+    lifecycle,
 };
 
 /// How long completion waits for the accept of another Node.
@@ -126,7 +127,7 @@ impl Fleet {
     ) -> Option<Moment> {
         let others = self.claims.draining.get(instance)?.iter().filter(|other| *other != node);
         let shares = |other: &&NodeName| !self.actions_to_complete(other).is_disjoint(actions);
-        let pending = |other: &NodeName| Some(self.drains.get(other)?.completion()?.at);
+        let pending = |other: &NodeName| Some(self.drains.get(other)?.completion()?.own_time());
         others.filter(shares).filter_map(pending).max()
     }
 
@@ -192,12 +193,16 @@ impl Fleet {
         let end = state.limits.end_at.unwrap_or(Moment::MAX);
         let own = self.now.plus(delay);
         let at = of_others.map_or(own, |of_others| own.max(of_others)).min(end);
+        let hold = lifecycle::pre_release_hold(&state.node, &state.limits, self.now, self.now);
         self.last_completion += 1;
         let completion = PendingCompletion {
             id: self.last_completion,
             at,
             waits_for_others,
             actions: actions.iter().cloned().collect(),
+            ended: self.now,
+            heeds_gates: delayed,
+            held_until: hold.until().filter(|_| delayed),
         };
         self.out.push(Effect::Complete(Box::new(Completion {
             id: Some(completion.id),

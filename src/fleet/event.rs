@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     domain::{
-        EvictionStart, HookResult, InstanceId, Interruption, InterruptionFacts, LifecycleAction,
-        Moment, Node, NodeName, SettingInForce, SettingProblem,
+        EvictionStart, GateKind, HookResult, InstanceId, Interruption, InterruptionFacts,
+        LifecycleAction, Moment, Node, NodeName, SettingInForce, SettingProblem,
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
-    lifecycle::Skew,
+    lifecycle::{IgnoredGate, Skew},
     record::{VoidReason, Withdrawal},
 };
 
@@ -36,6 +36,28 @@ pub enum DrainEvent {
         /// The group has a node that can take over the pods.
         is_replaced: bool,
     },
+    /// Gates hold the evictions of the drain, or its release.
+    GatesHold {
+        /// Which of both they hold.
+        kind: GateKind,
+        /// The annotations and their values.
+        gates: String,
+        /// Until when they hold at the latest.
+        until: Moment,
+    },
+    /// Gates are on the Node, and the drain or its release does not wait for them (any longer).
+    GatesIgnored {
+        /// What they were to hold.
+        kind: GateKind,
+        /// The annotations and their values.
+        gates: String,
+        /// Why it does not wait.
+        why: IgnoredGate,
+    },
+    /// The last gate that held the drain or its release was removed.
+    GatesGone(GateKind),
+    /// A person ordered to force the drain (`true`), or took the order back (`false`).
+    ForceOrder(bool),
     /// The API server has answered an eviction or a delete.
     Answered {
         /// The order that was sent.

@@ -118,6 +118,7 @@ impl Fleet {
         self.follow_pause(name);
         self.follow_people(node);
         self.follow_settings(name);
+        self.follow_gates(name);
         self.follow_planned(node);
     }
 
@@ -339,6 +340,7 @@ impl Fleet {
         self.out.report(name, DrainEvent::Ended(Box::new(end)));
         self.begin_completion(name, outcome);
         self.begin_waiting_completions();
+        self.update_gates(name);
     }
 
     /// The completion of a drain is done: forgets the drain.

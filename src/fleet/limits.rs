@@ -1,7 +1,10 @@
 //! The deadlines of one drain: derived from its record, its hooks, AWS's clock and the settings of
 //! its Node, whenever one of these changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{DrainEvent, Effect, Fleet, FleetEvent, node_state::NodeState};
 use crate::{
@@ -135,7 +138,8 @@ impl Fleet {
         );
         let state = self.drains.get_mut(name)?;
         state.verification = verification;
-        let replacement = state.replacement;
+        let (replacement, node) = (state.replacement, Arc::clone(&state.node));
+        let limits = state.gates.apply(limits, &node, &holding, self.now);
         Some(self.with_eviction_start(limits, &holding, replacement))
     }
 
@@ -188,6 +192,7 @@ impl Fleet {
         }
         let eviction_start_before = std::mem::replace(&mut state.limits, limits).eviction_start;
         self.follow_eviction_start(name, eviction_start_before);
+        self.update_gates(name);
         let lasting = self
             .drains
             .get(name)

@@ -22,6 +22,7 @@
 //! | `node_state` | one drain: how it begins, which interruptions join it |
 //! | `limits` | the deadlines of one drain |
 //! | `replacement` | when the evictions of a drain begin |
+//! | `gates` | what the gates of a Node hold, and a person's order to force its drain |
 //! | `orders` | what is sent for a pod, and what the answer means |
 //! | `claims`, `completion` | when the completion of a drain begins |
 //! | `labels` | when a node leaves the load balancers |
@@ -33,6 +34,7 @@ mod doubted;
 mod effect;
 mod event;
 mod facts;
+mod gates;
 mod impaired;
 mod input;
 mod labels;

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, RecordRestoration,
     completion::PendingCompletion,
+    gates::GateState,
     limits::{is_accepted_here, may_set_deadline, resumed_at},
     node_events::ReportedEvents,
     replacement::Replacement,
@@ -48,6 +49,7 @@ pub(super) struct NodeState {
     pub(super) verifying: BTreeSet<String>,
     pub(super) verification: VerificationState,
     pub(super) replacement: Replacement,
+    pub(super) gates: GateState,
     pub(super) deletion: RecordDeletion,
     /// The record whose open actions are being added to a newer one that lacks them
     /// ([`Fleet::merge_patch`]). `None`: no such PATCH is ordered.
@@ -172,7 +174,8 @@ impl NodeState {
     /// When the limits of the drain change by time alone: a wait for AWS's answer is over, or the
     /// evictions begin.
     pub(super) fn limits_change_at(&self) -> Option<Moment> {
-        let times = [self.verification.until, self.limits.eviction_start.at_latest()];
+        let starts = self.limits.eviction_start.at_latest();
+        let times = [self.verification.until, starts, self.limits.held_until];
         times.into_iter().flatten().min().filter(|_| self.is_draining())
     }
 
@@ -220,6 +223,8 @@ impl Fleet {
         let verification = VerificationState::new(self.now);
         let (limits, verification) =
             self.with_verification(limits, verification, &record, instance, &interruptions);
+        let gates = GateState::new(node, self.now);
+        let limits = gates.apply(limits, node, &interruptions, self.now);
         let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
@@ -250,6 +255,7 @@ impl Fleet {
             verifying: BTreeSet::new(),
             verification,
             replacement: Replacement::NotAsked,
+            gates,
             deletion: RecordDeletion::default(),
             ordered_carry_over: None,
             is_uncordon_reported: false,
@@ -283,6 +289,9 @@ impl Fleet {
         self.follow_pause(&node.name);
         self.follow_people(node);
         self.follow_settings(&node.name);
+        if node.forced_by_hand() {
+            self.out.report(&node.name, DrainEvent::ForceOrder(true));
+        }
         self.feed(&node.name, Input::Tick);
         if instance_has_ended {
             self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));

@@ -31,7 +31,7 @@ impl Fleet {
         interruptions: &[InterruptionFacts],
         replacement: Replacement,
     ) -> Limits {
-        if replacement == Replacement::NotNeeded {
+        if replacement == Replacement::NotNeeded || limits.forced_at.is_some() {
             return limits;
         }
         let is_replaced = replacement == Replacement::Ready;

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use super::ActionSeen;
 use crate::domain::{
     AllowedSettings, DrainSettings, EvictAfterByKind, HookDescription, InterruptionFacts, Kind,
-    LifecycleAction, Limits, Moment, Node, ReadSettings, SettingSource, force_time, seconds,
+    LifecycleAction, Limits, Moment, Node, ReadSettings, SettingProblem, SettingSource, force_time,
+    seconds,
 };
 
 /// How long before its GlobalTimeout the deadline of a hook is.
@@ -66,6 +67,7 @@ impl LimitSettings {
         let (given, mut problems) = DrainSettings::of_annotations(&node.annotations);
         let (allowed, refused) = given.allowed(SettingSource::Node, &self.allowed);
         problems.extend(refused);
+        problems.extend(SettingProblem::of_force_order(&node.annotations));
         (allowed, problems)
     }
 

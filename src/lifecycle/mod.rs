@@ -9,12 +9,14 @@
 //! time. [`Confirmation`] decides whether Sundown may complete an action that only a record names.
 //! [`limits()`] derives the deadlines of a drain. [`verification()`] decides whether a drain waits
 //! until AWS confirms its actions, [`StayCheck`] whether AWS contradicts them. [`eviction_start()`]
-//! decides when its evictions begin, [`EndedDrainFacts`] with which result an action is completed.
+//! decides when its evictions begin, [`pre_drain_hold()`] and [`pre_release_hold()`] what the gates on
+//! its Node hold, [`EndedDrainFacts`] with which result an action is completed.
 
 mod aws_time;
 mod confirm;
 mod end_check;
 mod eviction_start;
+mod gates;
 mod heartbeat;
 mod limits;
 mod pace;
@@ -27,6 +29,7 @@ pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
 pub use end_check::{EndAnswer, EndCheck, EndFound};
 pub use eviction_start::{eviction_start, is_replaced};
+pub use gates::{GateHold, IgnoredGate, pre_drain_hold, pre_release_hold};
 pub use heartbeat::{
     ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
 };

@@ -8,7 +8,7 @@ use super::{
     MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus, VoidReason,
     before::{before_damaged, before_of, before_us, record_cordons, seen_before},
     impaired::{annotation_of, is_for_sickness},
-    life::remove_release_order,
+    life::remove_orders,
     new_entry::NewEntry,
     patch::NodePatch,
     schema::Entry,
@@ -131,7 +131,8 @@ pub enum Accept {
 /// - If the record belongs to this instance and names this event, the interruption is a repeat.
 ///
 /// The taint shows the most urgent kind of all interruptions that have joined. A new record removes
-/// the annotation `sundown.dev/release`, because it is older than the drain and was not for it.
+/// the annotations `sundown.dev/release` and `sundown.dev/force`, because they are older than the
+/// drain and were not for it.
 #[must_use]
 pub fn accept(
     node: &Node,
@@ -230,7 +231,7 @@ pub fn accept(
         patch.annotate(IMPAIRED, Some(last_sickness));
     }
     if !joins {
-        remove_release_order(node, &mut patch);
+        remove_orders(node, &mut patch);
     }
     let uncordoned_by_hand = was_cordoned && !node.unschedulable;
     if record.response().cordons() && !uncordoned_by_hand {

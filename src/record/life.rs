@@ -8,7 +8,8 @@ use super::{
     schema::KnownEntry, status,
 };
 use crate::domain::{
-    EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Moment, Node, PLANNED, RECORD, RELEASE,
+    EXCLUDE_FROM_LOAD_BALANCERS, FORCE, IMPAIRED, InstanceId, Moment, Node, PLANNED, RECORD,
+    RELEASE,
 };
 
 /// What happens to the record when a Node is restored.
@@ -28,15 +29,15 @@ pub enum After {
     },
 }
 
-/// The patch that marks the Node's record as released and removes the annotation
-/// `sundown.dev/release`. Cordon and taint stay, because the instance ends now. `None` if the Node
-/// has no readable record, or one that is already released.
+/// The patch that marks the Node's record as released and removes the annotations
+/// `sundown.dev/release` and `sundown.dev/force`. Cordon and taint stay, because the instance ends
+/// now. `None` if the Node has no readable record, or one that is already released.
 #[must_use]
 pub fn release(node: &Node, released: &Released) -> Option<Value> {
     let record = Record::read(node.record()?).ok().filter(|r| r.released.is_none())?;
     let mut patch = NodePatch::new(node);
     patch.record(&ended_record(node, record, released));
-    remove_release_order(node, &mut patch);
+    remove_orders(node, &mut patch);
     Some(patch.body())
 }
 
@@ -66,7 +67,7 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
         patch.untaint(record);
     }
     patch.include(record);
-    let mut changes = remove_release_order(node, &mut patch) || ours.any();
+    let mut changes = remove_orders(node, &mut patch) || ours.any();
     if let After::Booted { launched: Some(launched) } = after
         && let Some(planned) = Planned::of(node, &record.instance)
         && let Some(planned) = planned.close_degraded_before(*launched)
@@ -110,7 +111,7 @@ fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
     };
     let mut patch = NodePatch::new(node);
     patch.record(&with_held(held, true));
-    remove_release_order(node, &mut patch);
+    remove_orders(node, &mut patch);
     Some(patch.body())
 }
 
@@ -152,7 +153,7 @@ pub fn restore_record(node: &Node, held: &Record) -> Option<Value> {
 pub fn write_back_released(node: &Node, record: &Record, released: &Released) -> Value {
     let mut patch = NodePatch::new(node);
     patch.record(&ended_record(node, record.clone(), released));
-    remove_release_order(node, &mut patch);
+    remove_orders(node, &mut patch);
     patch.body()
 }
 
@@ -260,12 +261,13 @@ fn ended_record(node: &Node, record: Record, released: &Released) -> Record {
     Record { boot: node.boot_id.clone().or(record.boot), ..record }
 }
 
-/// Removes the annotation `sundown.dev/release`: it is an order for this drain, not for the next
-/// one. Returns whether the Node has it.
-pub(super) fn remove_release_order(node: &Node, patch: &mut NodePatch<'_>) -> bool {
-    let has_order = node.annotations.contains_key(RELEASE);
-    if has_order {
-        patch.annotate(RELEASE, None);
+/// Removes the annotations `sundown.dev/release` and `sundown.dev/force`: they are orders for this
+/// drain, not for the next one. Returns whether the Node has one of them.
+pub(super) fn remove_orders(node: &Node, patch: &mut NodePatch<'_>) -> bool {
+    let mut has_order = false;
+    for key in [RELEASE, FORCE].into_iter().filter(|key| node.annotations.contains_key(key)) {
+        patch.annotate(key, None);
+        has_order = true;
     }
     has_order
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     AcceptOptions, Record, RecordStatus, Released,
     before::{before_damaged, before_us, seen_before},
-    life::remove_release_order,
+    life::remove_orders,
     new_entry::NewEntry,
     patch::NodePatch,
     status,
@@ -59,6 +59,6 @@ pub fn into_warm_pool(
     patch.record(&record);
     patch.taint(&record);
     patch.cordon();
-    remove_release_order(node, &mut patch);
+    remove_orders(node, &mut patch);
     Some(patch.body())
 }

@@ -1,4 +1,4 @@
-//! `sundown pause`, `resume` and `release`.
+//! `sundown pause`, `hold`, `resume`, `force` and `release`.
 
 use std::time::Duration;
 
@@ -107,4 +107,42 @@ async fn the_release_of_a_node_that_is_not_being_drained_is_refused_and_changes_
         assert_eq!(output.code, Some(0), "{} {}", output.out, output.err);
         assert!(is_ordered(&stage.node(&instance)));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hold_is_the_pause_of_one_node_and_resume_ends_it() {
+    let stage = Stage::new(44).await;
+    let instances = stage.group(2);
+    let (node, other) = (stage.node_of(&instances[0]), stage.node_of(&instances[1]));
+    let paused = |name: &str| {
+        let node = stage.world.kube.object("nodes", "", name).unwrap();
+        node["metadata"]["annotations"].get("sundown.dev/pause").cloned()
+    };
+    let held = stage.person(&["hold", &instances[1]]).await;
+    assert_eq!(held.code, Some(0), "{}", held.err);
+    assert!(held.out.contains(&other) && held.out.contains("sundown resume"), "{}", held.out);
+    assert_eq!((paused(&other), paused(&node)), (Some("true".into()), None));
+    let resumed = stage.person(&["resume", &other]).await;
+    assert_eq!((resumed.code, paused(&other)), (Some(0), None), "{}", resumed.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn force_deletes_what_a_budget_refuses_and_is_refused_without_a_drain() {
+    let stage = Stage::new(45).await;
+    let instances = stage.group(2);
+    stage.world.kube.add_deployment(&Workload::new("shop", "quorum", 4));
+    stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "quorum").max(0));
+    stage.pods_run(4).await;
+    let refused = stage.person(&["force", &instances[0]]).await;
+    assert_eq!(refused.code, Some(2), "{} {}", refused.out, refused.err);
+    assert!(refused.err.contains("nothing to force"), "{}", refused.err);
+    let mut sundown = stage.leader("sundown", &[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    sundown.counts("blocked_pods{reason=\"pdb\"}", 1.0).await;
+    assert!(!stage.is_completed(&instances[0]));
+    let forced = stage.person(&["force", &instances[0]]).await;
+    assert_eq!(forced.code, Some(0), "{}", forced.err);
+    assert!(forced.out.contains("no longer waits for budgets and gates"), "{}", forced.out);
+    stage.until("the action is completed", || stage.is_completed(&instances[0])).await;
+    assert!(stage.evicted().is_empty(), "each was deleted past the budget");
 }

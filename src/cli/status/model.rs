@@ -116,6 +116,8 @@ pub(super) struct NodeStatus {
     pub(super) pods: Option<Pods>,
     pub(super) blocked: Vec<BlockedPod>,
     pub(super) hooks: Vec<Hook>,
+    /// The gates on the node, eight of each kind at most. Empty without a drain.
+    pub(super) gates: Vec<GateStatus>,
     /// The settings in force. Empty without a drain.
     pub(super) settings: Vec<Setting>,
     /// The last Event of each reason since the accept.
@@ -164,6 +166,40 @@ pub(super) struct Hook {
     pub(super) name: String,
     /// From the Events. `None`: no Event shows one.
     pub(super) last_heartbeat: Option<Moment>,
+}
+
+/// A gate on the node of a drain.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GateStatus {
+    pub(super) annotation: String,
+    pub(super) value: String,
+    #[serde(rename = "holds")]
+    pub(super) of: Held,
+    pub(super) state: GateState,
+    /// Until when it can hold. `None`: it is ignored.
+    pub(super) until: Option<Moment>,
+    /// Why it is ignored. `None`: it is not.
+    pub(super) why: Option<&'static str>,
+}
+
+/// What a gate is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Held {
+    Evictions,
+    /// The completion of the lifecycle actions.
+    Release,
+}
+
+/// What a gate does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum GateState {
+    Holds,
+    /// It will hold once the node is empty.
+    Waits,
+    Ignored,
 }
 
 /// A setting in force.

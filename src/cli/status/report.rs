@@ -3,6 +3,7 @@
 
 mod after_drain;
 mod events;
+mod gates;
 mod pods;
 
 use self::after_drain::{AfterDrain, KEPT, over};
@@ -249,6 +250,7 @@ impl Reader<'_> {
             pods: None,
             blocked: Vec::new(),
             hooks: Vec::new(),
+            gates: Vec::new(),
             settings: Vec::new(),
             events: Vec::new(),
         }
@@ -278,6 +280,13 @@ impl Reader<'_> {
         if node.released_by_hand() {
             remarks.push("Its release was asked for.".to_owned());
         }
+        if node.forced_by_hand() {
+            remarks.push(
+                "A person ordered to force it: it waits neither for budgets nor for gates."
+                    .to_owned(),
+            );
+        }
+        remarks.extend(gates::further(node));
         if interruptions.iter().all(|t| t.stale) && !interruptions.is_empty() {
             remarks.push(
                 "Its interruption was read late: nothing is forced until AWS confirms it."
@@ -302,6 +311,7 @@ impl Reader<'_> {
             pods: None,
             blocked: Vec::new(),
             hooks: self.hooks(node, record, instance),
+            gates: Vec::new(),
             settings: Vec::new(),
             events: self.last_events(node, accepted),
         };

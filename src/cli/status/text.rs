@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::model::{BlockedPod, Hook, NodeStatus, Report, Setting, State, Until};
+use super::model::{
+    BlockedPod, GateState, GateStatus, Held, Hook, NodeStatus, Report, Setting, State, Until,
+};
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
     domain::{Moment, NodeName, seconds},
@@ -302,6 +304,9 @@ impl Page {
         for event in node.events.iter().filter(|e| e.warning) {
             self.line(Some(Tone::Caution), &format!("  {}: {}", event.reason, event.message));
         }
+        for gate in node.gates.iter().filter(|gate| gate.state == GateState::Holds) {
+            self.wrapped(Tone::Caution, "  ", &self.gate(gate));
+        }
         for hook in &node.hooks {
             let text = format!("  hook {}", self.hook(hook));
             self.line(Some(Tone::Faint), &text);
@@ -331,6 +336,29 @@ impl Page {
             .map(|at| format!(", last known heartbeat {} ago", self.age(at)))
             .unwrap_or_default();
         format!("{}/{}{heartbeat}", hook.group, hook.name)
+    }
+
+    /// Which gate it is, its value, and what it holds until when.
+    fn gate(&self, gate: &GateStatus) -> String {
+        let GateStatus { annotation, value, of, state, until, why } = gate;
+        let value = if value.is_empty() { String::new() } else { format!(" ({value})") };
+        let what = match of {
+            Held::Evictions => "the evictions",
+            Held::Release => "the release",
+        };
+        let until = until
+            .map(|at| format!(" until {at:.0} (in {})", self.until(Some(at), "")))
+            .unwrap_or_default();
+        match state {
+            GateState::Holds => format!("{annotation}{value} holds {what}{until}"),
+            GateState::Waits => {
+                format!("{annotation}{value} will hold {what} of the empty node{until}")
+            }
+            GateState::Ignored => format!(
+                "{annotation}{value} holds nothing, because {}",
+                why.unwrap_or("the drain does not wait for it")
+            ),
+        }
     }
 
     fn detail(&mut self, node: &NodeStatus) {
@@ -396,6 +424,14 @@ impl Page {
         for hook in &node.hooks {
             let text = self.hook(hook);
             self.fact("hook", &text);
+        }
+        for gate in &node.gates {
+            let tone = match gate.state {
+                GateState::Holds => Tone::Caution,
+                GateState::Waits | GateState::Ignored => Tone::Faint,
+            };
+            let text = self.gate(gate);
+            self.wrapped(tone, "  gate       ", &text);
         }
         if !node.settings.is_empty() {
             let text = |s: &Setting| format!("{} {} ({})", s.name, s.value, s.source);

@@ -90,6 +90,25 @@ reasons! {
          kind of its interruption. The message names what the evictions wait for, and until when at \
          the latest."
         => "Nothing. To evict at once, remove [`--evict-after`](interruptions.md#evict-later).";
+    /// Gates hold a drain or its release.
+    GatesHold [Warning] [Node]
+        "Annotations `pre-drain.sundown.dev/NAME` hold the evictions of the node, or annotations \
+         `pre-release.sundown.dev/NAME` hold the completion of its lifecycle actions. The message \
+         names the annotations, their values, and until when they hold at the latest."
+        => "Wait for whoever set the annotation, or remove it: [gates](operations.md#gates).";
+    /// Gates hold nothing.
+    GatesIgnored [Normal] [Node]
+        "The drain or its release does not wait for the gates on the node, or no longer: the \
+         deadline is 5 minutes or less after the event (as for spot), half of the time has passed, \
+         the deadline has come, or a person ordered to force the drain. The message names them."
+        => "Nothing: [how long gates hold](operations.md#gates).";
+    /// A person ordered to force a drain.
+    ForceOrdered [Warning] [Node]
+        "A person ordered with `sundown force` or the annotation `sundown.dev/force` that the drain \
+         waits neither for budgets nor for gates. Sundown evicts each pod first, and deletes it if \
+         its eviction is refused."
+        => "Nothing. To take the order back, remove the annotation: \
+            [force a drain](operations.md#force-a-drain).";
     /// Settings of the node or of its hook are not used.
     SettingsIgnored [Warning] [Node]
         "A setting in the NotificationMetadata of the node's lifecycle hook, or in an annotation of \

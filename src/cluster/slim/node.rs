@@ -1,12 +1,16 @@
 //! Reads Nodes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 
-use super::{Condition, KeepLabels, Text, moment, only, or_default};
+use super::{Condition, KeepLabels, Text, moment, or_default};
 use crate::domain::{
-    Annotations, InstanceId, MAINTENANCE_PLANNED, Node, PREFIX, Ready, ShownMaintenance, Taint,
+    Annotations, GateKind, InstanceId, MAINTENANCE_PLANNED, Node, NodeGates, PREFIX, Ready,
+    ShownMaintenance, Taint,
 };
 
 /// How much of the message of a condition is kept. Sundown's own are shorter.
@@ -33,8 +37,8 @@ struct NodeMeta<'a> {
     creation_timestamp: String,
     #[serde(default, borrow)]
     labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
-    #[serde(default, deserialize_with = "our_annotations")]
-    annotations: Annotations,
+    #[serde(default)]
+    annotations: OurAnnotations,
 }
 
 #[derive(Default, Deserialize)]
@@ -73,8 +77,46 @@ struct Address {
     address: String,
 }
 
-fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<Annotations, D::Error> {
-    Ok(only(d, |key| key.starts_with(PREFIX))?.into_iter().collect())
+/// The annotations that Sundown uses. All others are skipped.
+#[derive(Default)]
+struct OurAnnotations {
+    /// Those whose keys start with [`PREFIX`].
+    ours: Annotations,
+    gates: NodeGates,
+}
+
+impl<'de> Deserialize<'de> for OurAnnotations {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = OurAnnotations;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(OurAnnotations::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut ours, mut gates) = (BTreeMap::<String, String>::new(), NodeGates::default());
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            if key.starts_with(PREFIX) {
+                ours.insert(key.into_owned(), map.next_value()?);
+            } else if GateKind::of_key(&key).is_some() {
+                gates.add(&key, &map.next_value::<Text<'de>>()?.0);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(OurAnnotations { ours: ours.into_iter().collect(), gates })
+    }
 }
 
 fn shown(condition: &Condition) -> ShownMaintenance {
@@ -118,7 +160,8 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         labels: Arc::new(
             labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect(),
         ),
-        annotations: metadata.annotations,
+        annotations: metadata.annotations.ours,
+        gates: Some(metadata.annotations.gates).filter(|gates| !gates.is_empty()).map(Box::new),
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),
         maintenance: status
@@ -130,4 +173,39 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         dns: address("InternalDNS").or_else(|| address("Hostname")),
         address: address("InternalIP"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(annotations: &serde_json::Value) -> Node {
+        let json = json!({ "metadata": { "name": "a", "uid": "u", "annotations": annotations } });
+        node(&json.to_string(), &KeepLabels::keys([])).unwrap()
+    }
+
+    #[test]
+    fn gates_are_read_apart_from_the_annotations_of_sundown_and_others_are_skipped() {
+        let found = read(&json!({
+            "pre-drain.sundown.dev/backup": "job \"7\"",
+            "pre-release.sundown.dev/logs": "",
+            "sundown.dev/pause": "true",
+            "example.com/note": "x".repeat(100)
+        }));
+        assert_eq!(found.annotations, Annotations::from_iter([("sundown.dev/pause", "true")]));
+        let text = "pre-drain.sundown.dev/backup (job \"7\")";
+        assert_eq!(found.gates_text(GateKind::PreDrain), text);
+        assert_eq!(found.gates_text(GateKind::PreRelease), "pre-release.sundown.dev/logs");
+    }
+
+    #[test]
+    fn a_node_without_gates_has_none() {
+        for annotations in [json!(null), json!({}), json!({ "sundown.dev/pause": "true" })] {
+            let found = read(&annotations);
+            assert_eq!(found.gates, None, "{annotations}");
+            assert!(!found.has_gate(GateKind::PreDrain) && !found.has_gate(GateKind::PreRelease));
+        }
+    }
 }

@@ -4,7 +4,7 @@ use tracing::{debug, info, warn};
 
 use super::nodes;
 use crate::{
-    domain::{Moment, NodeName},
+    domain::{GateKind, Moment, NodeName},
     fleet::{AcceptedInterruption, DrainEvent, End, FleetEvent, first_pods},
     record::Withdrawal,
 };
@@ -37,6 +37,24 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
                 false => "The wait of --evict-after is over: the evictions begin.".to_owned(),
             });
             info!(%node, "{line}");
+        }
+        DrainEvent::GatesHold { kind, gates, until } => {
+            warn!(%node, "{}", nodes::gates_hold(*kind, gates, *until));
+        }
+        DrainEvent::GatesIgnored { kind, gates, why } => {
+            info!(%node, "{}", nodes::gates_ignored(*kind, gates, *why));
+        }
+        DrainEvent::GatesGone(GateKind::PreDrain) => {
+            info!(%node, "No gate pre-drain.sundown.dev holds the drain any longer: it goes on.");
+        }
+        DrainEvent::GatesGone(GateKind::PreRelease) => {
+            info!(%node, "No gate pre-release.sundown.dev holds the release any longer: the \
+                lifecycle actions are completed.");
+        }
+        DrainEvent::ForceOrder(true) => warn!(%node, "{}", nodes::FORCE_ORDERED),
+        DrainEvent::ForceOrder(false) => {
+            info!(%node, "The order to force the drain (sundown.dev/force) was taken back: it \
+                waits for gates and budgets again.");
         }
         DrainEvent::SettingsIgnored(problems) => {
             for problem in problems {

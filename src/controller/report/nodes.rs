@@ -5,9 +5,13 @@ use std::time::Duration;
 use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{EvictionStart, HookKey, HookResult, LifecycleAction, NodeName, SettingInForce},
+    domain::{
+        EvictionStart, GateKind, HookKey, HookResult, LifecycleAction, Moment, NodeName,
+        SettingInForce,
+    },
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
+    lifecycle::IgnoredGate,
     record::{VoidReason, Withdrawal},
 };
 
@@ -30,6 +34,29 @@ pub(super) fn eviction_start(start: EvictionStart) -> Option<String> {
              until {at:.0} at the latest (--evict-after). The node is cordoned."
         )),
     }
+}
+
+/// A person ordered to force the drain.
+pub(super) const FORCE_ORDERED: &str = "A person ordered to force the drain (sundown.dev/force): \
+    it no longer waits for gates and budgets. Each pod is evicted first; one whose eviction is \
+    refused is deleted.";
+
+/// That gates hold something.
+pub(super) fn gates_hold(kind: GateKind, gates: &str, until: Moment) -> String {
+    let what = match kind {
+        GateKind::PreDrain => "The pods stay, held by",
+        GateKind::PreRelease => "The node is empty, and its lifecycle actions stay open, held by",
+    };
+    format!("{what} {gates}, until {until:.0} at the latest. To go on, remove the annotation.")
+}
+
+/// That gates hold nothing.
+pub(super) fn gates_ignored(kind: GateKind, gates: &str, why: IgnoredGate) -> String {
+    let what = match kind {
+        GateKind::PreDrain => "The drain",
+        GateKind::PreRelease => "The release",
+    };
+    format!("{what} does not wait for {gates}, because {}.", why.as_str())
 }
 
 fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
@@ -57,6 +84,15 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::EvictionsStart { start, .. } => {
             (Normal, EventReason::EvictionsWait, eviction_start(*start)?)
+        }
+        DrainEvent::GatesHold { kind, gates, until } => {
+            (Warning, EventReason::GatesHold, gates_hold(*kind, gates, *until))
+        }
+        DrainEvent::GatesIgnored { kind, gates, why } => {
+            (Normal, EventReason::GatesIgnored, gates_ignored(*kind, gates, *why))
+        }
+        DrainEvent::ForceOrder(true) => {
+            (Warning, EventReason::ForceOrdered, FORCE_ORDERED.to_owned())
         }
         DrainEvent::Uncordoned => (
             Warning,
@@ -211,8 +247,8 @@ fn abandoned(action: &LifecycleAction) -> NodeNote {
     (Severity::Warning, EventReason::InstanceRetained, message)
 }
 
-/// The Events about the end of a drain. `forced`: the pods that were deleted because the deadline
-/// came.
+/// The Events about the end of a drain. `forced`: the pods that were deleted because they could not
+/// be evicted in time.
 pub(super) fn of_end(
     outcome: &Outcome,
     pods_are_known: bool,
@@ -222,7 +258,7 @@ pub(super) fn of_end(
     let mut notes = Vec::new();
     if !forced.is_empty() {
         let message =
-            format!("{} deleted because the deadline came: {}", pods(forced.len()), list(forced));
+            format!("{} deleted, not evicted in time: {}", pods(forced.len()), list(forced));
         notes.push((Severity::Warning, EventReason::Forced, message));
     }
     let (left, how, took) = (outcome.left(), outcome.as_str(), Duration::from_secs(took.as_secs()));

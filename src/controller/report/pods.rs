@@ -66,8 +66,7 @@ impl Term {
                 let reason = reason.as_str();
                 warn!(
                     %node, %pod, grace, reason,
-                    "Deleted a pod that could not be evicted, because the deadline of its node is \
-                     near.");
+                    "Deleted a pod that could not be evicted, because its node goes.");
                 self.shared.board.forced(node, pod);
                 self.shared.metrics.forced();
                 let now = self.shared.clock.now();

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::{AllowedSettings, DrainSettings, Setting, SettingSource};
-use crate::domain::{Annotations, ForceAfter, duration_text, parse_duration};
+use crate::domain::{Annotations, FORCE, ForceAfter, duration_text, parse_duration};
 
 /// The key in a hook's NotificationMetadata. Other keys belong to other tools.
 pub(super) const METADATA_KEY: &str = "sundown";
@@ -69,6 +69,20 @@ impl SettingProblem {
              drain with `sundown release NODE`"
         );
         Self { source: SettingSource::Node, fault: SettingFault::NotAllowed, text }
+    }
+}
+
+impl SettingProblem {
+    /// What is wrong with the value of the annotation `sundown.dev/force`, if the Node has it:
+    /// anything but `true` and `false`.
+    #[must_use]
+    pub fn of_force_order(annotations: &Annotations) -> Option<Self> {
+        let value = annotations.get(FORCE).filter(|value| !["true", "false"].contains(value))?;
+        let text = format!(
+            "the annotation {FORCE} is `{}`: use `true`, or remove the annotation",
+            quoted(value)
+        );
+        Some(Self { source: SettingSource::Node, fault: SettingFault::BadValue, text })
     }
 }
 

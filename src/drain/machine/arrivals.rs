@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{EvictionStart, Moment, Pod, seconds},
+    domain::{Moment, Pod, seconds},
     drain::{
         Effect, Note,
         comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULING_TIME, Verdict},
@@ -67,7 +67,7 @@ impl Drain {
             && !self.limits.verification.may_evict()
             && !self.paused
             && self.limits.response.evicts()
-            && self.limits.eviction_start == EvictionStart::Now;
+            && !self.limits.evictions_wait();
         let arrival = if self.rules(now).is_inactive && !may_have_evicted {
             Arrival::BeforeCordon
         } else {

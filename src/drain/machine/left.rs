@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Limits, Moment, Pod},
+    domain::{Moment, Pod},
     drain::{force, pod::Disposition},
 };
 
@@ -24,7 +24,6 @@ impl Drain {
         if pod.deletion.is_some() {
             return None;
         }
-        let limits = Limits { force_at: self.force_at(), ..self.limits };
-        force::delete_from(self.settings.force, &limits, pod.grace)
+        force::delete_from(self.settings.force, &self.confirmed_limits(), pod.grace)
     }
 }

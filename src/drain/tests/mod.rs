@@ -9,6 +9,7 @@ mod budgets;
 mod comebacks;
 mod dispatch;
 mod fairness;
+mod gates;
 mod graces;
 mod judge;
 mod nodes;

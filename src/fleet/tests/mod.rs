@@ -1,6 +1,7 @@
 //! A fleet with facts that a test sets, and the names of its effects.
 
 mod answers;
+mod gates;
 mod impaired;
 mod planned;
 mod properties;

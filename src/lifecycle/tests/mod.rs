@@ -5,6 +5,7 @@ mod aws_time;
 mod confirm;
 mod deadlines;
 mod eviction_start;
+mod gates;
 mod heartbeats;
 mod pace;
 mod properties;

@@ -6,6 +6,7 @@ mod bursts;
 mod compat;
 mod deadlines;
 mod evict_after;
+mod gates;
 mod impaired;
 mod labels;
 mod life;

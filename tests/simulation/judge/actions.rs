@@ -312,7 +312,7 @@ impl Judge<'_> {
     }
 
     /// Something else than an empty node or a deadline had ended its drain.
-    fn is_ended_otherwise(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
+    pub(super) fn is_ended_otherwise(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let over = |s: State| matches!(s, State::Stopped | State::Terminated);
         let is_over = self
             .evidence
@@ -489,7 +489,7 @@ impl Judge<'_> {
     }
 
     /// The deadlines that had come and count: in a pause none does.
-    fn due(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<Deadline> {
+    pub(super) fn due(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<Deadline> {
         if self.known_pause(node, at).is_some() {
             return Vec::new();
         }
@@ -575,6 +575,7 @@ impl Judge<'_> {
                 _ => return,
             }
         }
+        let empty = self.release_held_until(node, empty, at).map_or(empty, |at| at.max(empty));
         let latest = empty + self.longest_delay(&action.instance, at) + ROOM;
         // What was broken while pods still left the node, and is felt no longer, excuses nothing.
         let needs =

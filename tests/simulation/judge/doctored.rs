@@ -8,6 +8,7 @@ mod deadlines;
 mod events;
 mod excuses;
 mod flags;
+mod gates;
 mod gone;
 mod in_time;
 mod launches;

@@ -15,6 +15,7 @@ mod deployment;
 mod doctored;
 pub mod events;
 pub mod excuses;
+mod gates;
 mod gone;
 mod in_time;
 mod labels;
@@ -329,6 +330,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     }
     judge.pods();
     judge.waits();
+    judge.gates();
     judge.budgets();
     judge.limits();
     judge.cordoned();
@@ -361,7 +363,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
 }
 
 /// Judges a run by the rules that hold in every world, except those in `except`. Returns what was
-/// broken, in words. Budgets, limits, cordons, the condition `MaintenancePlanned`, kinds of Events, the result of completions and pods
+/// broken, in words. Budgets, limits, cordons, gates, the condition `MaintenancePlanned`, kinds of Events, the result of completions and pods
 /// that are left alone are always judged.
 pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     type Judging = fn(&mut Judge<'_>);
@@ -402,6 +404,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     judge.limits();
     judge.cordoned();
     judge.condition();
+    judge.gates();
     judge.gone();
     for (_, rule) in all.iter().filter(|(rule, _)| !except.contains(rule)) {
         rule(&mut judge);

@@ -16,6 +16,7 @@ pub const PLANNED: &str = "sundown.dev/planned";
 /// Annotation: when the Node was last taken on because its instance was sick.
 pub const IMPAIRED: &str = "sundown.dev/impaired";
 pub const RELEASE: &str = "sundown.dev/release";
+pub const FORCE: &str = "sundown.dev/force";
 pub const TAINT: &str = "sundown.dev/interruption";
 /// The label that takes a node out of load balancers.
 pub const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";

@@ -212,7 +212,7 @@ impl Judge<'_> {
     /// When the first request was sent that had its effect at this moment: a webhook may have held
     /// it, and the next one may have been sent at its answer. One that was sent before the pod came
     /// was about an earlier pod of its name.
-    fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
+    pub(super) fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
         let bound = self.story.pods.get(&pod.uid).map(|life| life.bound);
         let is_it = |r: &&Request| {
             let of_name =
@@ -430,6 +430,9 @@ impl Judge<'_> {
 
     fn forced(&mut self, at: Moment, by: &str, pod: &PodRef) {
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
+        if self.is_forced_by_hand(&pod.node, at) {
+            return;
+        }
         let shares = self.force_shares(by, &instance, at);
         let share = shares.into_iter().fold(f64::INFINITY, f64::min);
         if share.is_infinite() {

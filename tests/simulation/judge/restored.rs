@@ -20,7 +20,7 @@ use super::{
     gone::OUT_OF_SERVICE,
     is_us,
     nodes::{
-        EXCLUDED, IMPAIRED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance,
+        EXCLUDED, FORCE, IMPAIRED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance,
         open_record, record, taint, taint_with,
     },
     promises::Promise,
@@ -334,7 +334,7 @@ fn labels(node: &NodeState) -> BTreeSet<String> {
 }
 
 fn annotations(node: &NodeState) -> BTreeSet<String> {
-    let ours = [RECORD, RELEASE, PLANNED, IMPAIRED];
+    let ours = [RECORD, RELEASE, FORCE, PLANNED, IMPAIRED];
     let others = node.annotations.iter().filter(|(key, _)| !ours.contains(&key.as_str()));
     others.map(|(key, value)| format!("{key}={value}")).collect()
 }

@@ -17,8 +17,9 @@ const LONGEST: Duration = Duration::from_hours(48);
 const SHORTEST: Duration = Duration::from_secs(30);
 /// The longest delay of a completion.
 const LONGEST_DELAY: Duration = Duration::from_hours(1);
-/// The annotations of a Node that are settings, without their prefix.
-const KEYS: [&str; 4] = ["drain-timeout", "force-after", "max-grace-period", "complete-delay"];
+/// The annotations of a Node that are settings, and the order to force, without their prefix.
+const KEYS: [&str; 5] =
+    ["drain-timeout", "force-after", "max-grace-period", "complete-delay", "force"];
 
 /// The share of the time of a drain after which a pod may be deleted. Infinite: never. `None`: the
 /// text gives none.
@@ -162,6 +163,7 @@ impl Judge<'_> {
             "force-after" => share(text)
                 .is_some_and(|given| processes.all(|by| given >= self.earliest_force(by))),
             "max-grace-period" => is_within(SHORTEST, LONGEST),
+            "force" => ["true", "false"].contains(&text),
             "complete-delay" => is_within(Duration::ZERO, LONGEST_DELAY),
             _ => false,
         };

@@ -18,6 +18,7 @@ use super::{
     Evidence,
     budgets::workload,
     clocks::sent_at,
+    gates::is_gate,
     leaders::Leaders,
     scheduled,
     sent::{self, Notice, setting},
@@ -48,6 +49,8 @@ pub struct Page {
     pub paused: bool,
     /// The settings in the annotations of the Node, without their prefix.
     pub settings: BTreeMap<String, String>,
+    /// The annotations that hold a drain or its release.
+    pub gates: BTreeSet<String>,
 }
 
 /// A time before which nothing may be forced, and one before which nothing may be given up.
@@ -185,6 +188,7 @@ impl<'a> Story<'a> {
                     recorded,
                     to_be_released,
                     paused,
+                    gates: annotations.keys().filter(|key| is_gate(key)).cloned().collect(),
                     settings: annotations
                         .iter()
                         .filter_map(|(key, value)| {

@@ -16,9 +16,12 @@ use crate::{
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
-const SHOWN_ELSEWHERE: [&str; 7] = [
+const SHOWN_ELSEWHERE: [&str; 10] = [
     "Blocked",
     "Forced",
+    "ForceOrdered",
+    "GatesHold",
+    "GatesIgnored",
     "HookKeptOpen",
     "InterruptionAccepted",
     "Paused",

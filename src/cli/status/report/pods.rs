@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Reader, events::blocked_since};
+use super::{Reader, events::blocked_since, gates};
 use crate::{
     cli::{
-        status::model::{BlockedPod, NodeStatus, Pods},
+        status::model::{BlockedPod, GateState, Held, NodeStatus, Pods},
         words::count,
     },
     config::DrainConfig,
@@ -46,7 +46,15 @@ impl Reader<'_> {
             limits.force_at = margin.map(|margin| end.minus(margin));
         }
         // Whether a replacement is ready is known to the leader alone.
-        let start = eviction_start(&limits, interruptions, &settings.evict_after, false, now);
+        limits.forced_at = Some(now).filter(|_| node.forced_by_hand());
+        let start = match limits.forced_at {
+            Some(_) => EvictionStart::Now,
+            None => eviction_start(&limits, interruptions, &settings.evict_after, false, now),
+        };
+        status.gates = gates::of_drain(node, &limits, interruptions, now);
+        if status.hooks.is_empty() {
+            status.gates.retain(|gate| gate.of != Held::Release);
+        }
         status.remarks.extend(waiting_evictions(start));
         status.deadline = limits.end_at;
         status.restore_at = limits.expires_at;
@@ -102,6 +110,11 @@ impl Reader<'_> {
         let is_blocked = |pod: &Pod| status.blocked.iter().any(|b| b.pod == pod.key.to_string());
         let leaving = left.iter().filter(|pod| pod.deletion.is_some() && !is_blocked(pod)).count();
         let count = left.len() + stuck.counts.unknown;
+        for gate in status.gates.iter_mut().filter(|gate| gate.state == GateState::Waits) {
+            if count == 0 {
+                gate.state = GateState::Holds;
+            }
+        }
         status.pods = Some(Pods {
             left: count,
             waiting: count.saturating_sub(blocked + leaving),

@@ -1,6 +1,7 @@
 //! Facts of a cluster for the tests of the report and of its text.
 #![allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
+mod gates;
 mod report;
 mod text;
 

@@ -32,6 +32,7 @@ fn shown(name: &str) -> NodeStatus {
             name: "sundown".to_owned(),
             last_heartbeat: Some(at(3580)),
         }],
+        gates: Vec::new(),
         settings: vec![model::Setting {
             name: "drain-timeout",
             value: "1h".to_owned(),

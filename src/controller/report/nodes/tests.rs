@@ -146,7 +146,7 @@ fn the_event_about_the_end_of_a_drain_is_a_warning_if_pods_are_left_or_unknown()
             true,
             &["shop/web-0"],
             &[
-                (Severity::Warning, "1 pod deleted because the deadline came: shop/web-0"),
+                (Severity::Warning, "1 pod deleted, not evicted in time: shop/web-0"),
                 (Severity::Warning, "ended after 7s (deadline) with 1 pod left: shop/web-1"),
             ],
         ),

@@ -1,0 +1,150 @@
+//! Until when gates on a Node hold its drain and its release.
+//!
+//! The first row that applies decides about the evictions ([`pre_drain_hold`]):
+//!
+//! | what is known | gates `pre-drain.sundown.dev/NAME` |
+//! | --- | --- |
+//! | the Node has none, or no pod is to be evicted | [`GateHold::None`] |
+//! | a person ordered to force the drain | [`IgnoredGate::Forced`] |
+//! | the deadline is 5 minutes or less after the event | [`IgnoredGate::ShortDeadline`] |
+//! | half of the time from the accept to the deadline has passed; without a deadline, half an hour | [`IgnoredGate::HalfPassed`] |
+//! | anything else | [`GateHold::Until`] that moment |
+//!
+//! And about the completion of the lifecycle actions of an empty node ([`pre_release_hold`]):
+//!
+//! | what is known | gates `pre-release.sundown.dev/NAME` |
+//! | --- | --- |
+//! | the Node has none | [`GateHold::None`] |
+//! | a person ordered to force the drain | [`IgnoredGate::Forced`] |
+//! | the deadline of the drain has come | [`IgnoredGate::DeadlineReached`] |
+//! | anything else | [`GateHold::Until`] the deadline; without one, half an hour after the end |
+//!
+//! The node is cordoned meanwhile, and its lifecycle actions get heartbeats.
+
+use std::time::Duration;
+
+use crate::domain::{GateKind, InterruptionFacts, Kind, Limits, Moment, Node, seconds};
+
+/// Gates do not hold a drain whose deadline comes this soon after its event.
+const SHORT_DEADLINE: Duration = seconds(300);
+/// How long gates hold at most without a deadline.
+const LONGEST_WITHOUT_DEADLINE: Duration = seconds(1800);
+
+/// What the gates of one kind on a Node do at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateHold {
+    /// There is no gate, or nothing that it could hold.
+    None,
+    /// They hold, until this moment at the latest.
+    Until(Moment),
+    /// They hold nothing, although they are there.
+    Ignored(IgnoredGate),
+}
+
+impl GateHold {
+    /// Until when they hold at the latest; `None`: they do not hold.
+    #[must_use]
+    pub const fn until(self) -> Option<Moment> {
+        match self {
+            Self::Until(at) => Some(at),
+            Self::None | Self::Ignored(_) => None,
+        }
+    }
+}
+
+/// Why gates hold nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IgnoredGate {
+    /// The deadline is 5 minutes or less after the event, as for spot.
+    ShortDeadline,
+    /// Half of the time of the drain has passed.
+    HalfPassed,
+    /// The deadline of the drain has come.
+    DeadlineReached,
+    /// A person ordered to force the drain.
+    Forced,
+}
+
+impl IgnoredGate {
+    /// The reason, after "because".
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ShortDeadline => "its deadline is 5 minutes or less after the event",
+            Self::HalfPassed => "half of the time to its deadline has passed",
+            Self::DeadlineReached => "its deadline has come",
+            Self::Forced => "a person ordered to force it (sundown.dev/force)",
+        }
+    }
+}
+
+/// Whether the gates `pre-drain.sundown.dev/NAME` of this Node hold its evictions. `limits`: its
+/// deadline. `interruptions`: those that hold.
+#[must_use]
+pub fn pre_drain_hold(
+    node: &Node,
+    limits: &Limits,
+    interruptions: &[InterruptionFacts],
+    now: Moment,
+) -> GateHold {
+    if !node.has_gate(GateKind::PreDrain) || !limits.response.evicts() {
+        return GateHold::None;
+    }
+    if node.forced_by_hand() {
+        return GateHold::Ignored(IgnoredGate::Forced);
+    }
+    // Not `Limits::accepted`, because that may be the time of a take-over, and a take-over must not
+    // start the wait anew.
+    let accepted = interruptions.iter().map(|facts| facts.accepted).min();
+    let accepted = accepted.unwrap_or(limits.accepted);
+    let deadline = limits.end_at.or(limits.expires_at);
+    if interruptions.iter().any(ends_soon_after_its_event)
+        || deadline.is_some_and(|end| is_short(first_event(interruptions, accepted), end))
+    {
+        return GateHold::Ignored(IgnoredGate::ShortDeadline);
+    }
+    let latest = match deadline {
+        Some(end) => accepted.plus(end.since_or_zero(accepted) / 2),
+        None => accepted.plus(LONGEST_WITHOUT_DEADLINE),
+    };
+    if latest > now { GateHold::Until(latest) } else { GateHold::Ignored(IgnoredGate::HalfPassed) }
+}
+
+/// Whether the gates `pre-release.sundown.dev/NAME` of this Node hold the completion of its
+/// lifecycle actions, after its drain has left it empty at `ended`.
+#[must_use]
+pub fn pre_release_hold(node: &Node, limits: &Limits, ended: Moment, now: Moment) -> GateHold {
+    if !node.has_gate(GateKind::PreRelease) {
+        return GateHold::None;
+    }
+    if node.forced_by_hand() {
+        return GateHold::Ignored(IgnoredGate::Forced);
+    }
+    let until = limits.end_at.unwrap_or_else(|| ended.plus(LONGEST_WITHOUT_DEADLINE));
+    if until > now {
+        GateHold::Until(until)
+    } else {
+        GateHold::Ignored(IgnoredGate::DeadlineReached)
+    }
+}
+
+fn is_short(event: Moment, deadline: Moment) -> bool {
+    deadline.since_or_zero(event) <= SHORT_DEADLINE
+}
+
+/// The machine ends soon after this event, whatever else the record holds.
+fn ends_soon_after_its_event(facts: &InterruptionFacts) -> bool {
+    let ends = facts.machine_ends_at();
+    facts.is_over() || ends.is_some_and(|end| is_short(event_of(facts), end))
+}
+
+/// When the first event came. `accepted`: of no interruptions.
+fn first_event(interruptions: &[InterruptionFacts], accepted: Moment) -> Moment {
+    interruptions.iter().map(event_of).min().unwrap_or(accepted)
+}
+
+/// When the event of this interruption came. AWS announces a scheduled change days before, and its
+/// drain begins later: the accept counts.
+fn event_of(facts: &InterruptionFacts) -> Moment {
+    if facts.kind == Some(Kind::ScheduledChange) { facts.accepted } else { facts.began() }
+}

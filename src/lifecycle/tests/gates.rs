@@ -1,0 +1,152 @@
+//! Until when gates hold a drain and its release.
+
+use super::{deadlines::taken, *};
+
+fn gated(keys: &[&str]) -> Node {
+    let mut gates = NodeGates::default();
+    for key in keys {
+        gates.add(key, "for a backup");
+    }
+    Node { gates: Some(Box::new(gates)), ..Node::for_test("a") }
+}
+
+fn forced(node: Node) -> Node {
+    let mut node = node;
+    node.annotations.insert(FORCE, "true");
+    node
+}
+
+fn ending(end: Option<i64>) -> Limits {
+    Limits { end_at: end.map(at), ..Limits::without_deadline(at(0), false) }
+}
+
+const DRAIN: &str = "pre-drain.sundown.dev/backup";
+const RELEASE_GATE: &str = "pre-release.sundown.dev/backup";
+
+/// The name of the row, the Node, the deadline, the interruptions, the time, and what gates do.
+type Row = (&'static str, Node, Option<i64>, Vec<InterruptionFacts>, i64, GateHold);
+
+#[test]
+fn gates_hold_evictions_for_half_of_the_time_and_not_under_a_short_deadline() {
+    use GateHold::{Ignored, None, Until};
+    use IgnoredGate::{Forced, HalfPassed, ShortDeadline};
+    let hook = |event: i64, accepted: i64| taken(Kind::TerminateHook, event, accepted);
+    let both = |two: InterruptionFacts| vec![hook(0, 0), two];
+    let rows: [Row; 19] = [
+        ("no gate", gated(&[]), Some(3600), vec![hook(0, 0)], 0, None),
+        ("a gate of the release", gated(&[RELEASE_GATE]), Some(3600), vec![hook(0, 0)], 0, None),
+        ("one", gated(&[DRAIN]), Some(3600), vec![hook(0, 0)], 0, Until(at(1800))),
+        ("a moment before", gated(&[DRAIN]), Some(3600), vec![hook(0, 0)], 1799, Until(at(1800))),
+        ("half of it", gated(&[DRAIN]), Some(3600), vec![hook(0, 0)], 1800, Ignored(HalfPassed)),
+        ("read late", gated(&[DRAIN]), Some(3600), vec![hook(0, 600)], 600, Until(at(2100))),
+        ("forced", forced(gated(&[DRAIN])), Some(3600), vec![hook(0, 0)], 0, Ignored(Forced)),
+        ("five minutes", gated(&[DRAIN]), Some(300), vec![hook(0, 0)], 0, Ignored(ShortDeadline)),
+        ("a little more", gated(&[DRAIN]), Some(302), vec![hook(0, 0)], 0, Until(at(151))),
+        ("four left of seven", gated(&[DRAIN]), Some(420), vec![hook(0, 180)], 180, Until(at(300))),
+        ("no deadline", gated(&[DRAIN]), Option::None, vec![hook(0, 0)], 0, Until(at(1800))),
+        (
+            "no deadline for long",
+            gated(&[DRAIN]),
+            Option::None,
+            vec![hook(0, 0)],
+            1800,
+            Ignored(HalfPassed),
+        ),
+        (
+            "spot",
+            gated(&[DRAIN]),
+            Some(118),
+            vec![taken(Kind::Spot, 0, 1)],
+            1,
+            Ignored(ShortDeadline),
+        ),
+        (
+            "a spot notice joins before half of it",
+            gated(&[DRAIN]),
+            Some(318),
+            both(taken(Kind::Spot, 200, 201)),
+            201,
+            Ignored(ShortDeadline),
+        ),
+        (
+            "an instance that has stopped",
+            gated(&[DRAIN]),
+            Some(3600),
+            both(InterruptionFacts {
+                state: Some(InstanceState::Stopped),
+                ..taken(Kind::StateChange, 5, 5)
+            }),
+            5,
+            Ignored(ShortDeadline),
+        ),
+        (
+            "a capacity reservation with ten minutes",
+            gated(&[DRAIN]),
+            Some(598),
+            vec![InterruptionFacts {
+                ends: Some(at(600)),
+                ..taken(Kind::CapacityReservation, 0, 0)
+            }],
+            0,
+            Until(at(299)),
+        ),
+        (
+            "a scheduled change that was announced days before",
+            gated(&[DRAIN]),
+            Some(3600),
+            vec![InterruptionFacts {
+                ends: Some(at(3602)),
+                ..taken(Kind::ScheduledChange, -200_000, 0)
+            }],
+            0,
+            Until(at(1800)),
+        ),
+        (
+            "the same with a lead of four minutes",
+            gated(&[DRAIN]),
+            Some(238),
+            vec![InterruptionFacts {
+                ends: Some(at(240)),
+                ..taken(Kind::ScheduledChange, -200_000, 0)
+            }],
+            0,
+            Ignored(ShortDeadline),
+        ),
+        ("no interruption is known", gated(&[DRAIN]), Some(3600), vec![], 0, Until(at(1800))),
+    ];
+    for (row, node, end, interruptions, now, expected) in rows {
+        let found = pre_drain_hold(&node, &ending(end), &interruptions, at(now));
+        assert_eq!(found, expected, "{row}");
+    }
+}
+
+#[test]
+fn gates_hold_no_node_whose_pods_stay() {
+    let limits = Limits { response: Response::Cordon, ..ending(Some(3600)) };
+    let hold = pre_drain_hold(&gated(&[DRAIN]), &limits, &[], at(0));
+    assert_eq!(hold, GateHold::None);
+}
+
+#[test]
+fn gates_hold_the_release_until_the_deadline() {
+    use GateHold::{Ignored, None, Until};
+    use IgnoredGate::{DeadlineReached, Forced};
+    for (row, node, end, now, expected) in [
+        ("no gate", gated(&[]), Some(3600), 100, None),
+        ("a gate of the drain", gated(&[DRAIN]), Some(3600), 100, None),
+        ("one", gated(&[RELEASE_GATE]), Some(3600), 100, Until(at(3600))),
+        ("a short deadline", gated(&[RELEASE_GATE]), Some(250), 100, Until(at(250))),
+        ("at the deadline", gated(&[RELEASE_GATE]), Some(3600), 3600, Ignored(DeadlineReached)),
+        ("forced", forced(gated(&[RELEASE_GATE])), Some(3600), 100, Ignored(Forced)),
+        ("no deadline", gated(&[RELEASE_GATE]), Option::None, 100, Until(at(1900))),
+        (
+            "no deadline for long",
+            gated(&[RELEASE_GATE]),
+            Option::None,
+            1900,
+            Ignored(DeadlineReached),
+        ),
+    ] {
+        assert_eq!(pre_release_hold(&node, &ending(end), at(100), at(now)), expected, "{row}");
+    }
+}
