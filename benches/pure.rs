@@ -137,6 +137,7 @@ fn pod(i: usize) -> Pod {
         })),
         mirror: false,
         tolerates_us: false,
+        priority: 0,
         finalizers: false,
     }
 }

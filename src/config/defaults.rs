@@ -34,6 +34,8 @@ pub const DEADLINE_MARGIN: &str = "5s";
 pub const SPOT_DEADLINE_MARGIN: &str = "10s";
 /// `--force-after`.
 pub const FORCE_AFTER: &str = "0.5";
+/// `--pod-order`.
+pub const POD_ORDER: &str = "critical-last";
 /// `--complete-delay`.
 pub const COMPLETE_DELAY: &str = "0s";
 /// `--min-drain-time`.

@@ -29,8 +29,8 @@ pub use without_effect::{WithoutEffect, without_effect};
 
 use crate::{
     domain::{
-        AllowedSettings, ChangeSchedule, Compat, EvictAfterByKind, Exclusion, ForceAfter,
-        GoneNodes, HookResult, NodeName, PodKey, Responses, Selector,
+        AllowedSettings, ChangeSchedule, Compat, DaemonSetName, EvictAfterByKind, Exclusion,
+        ForceAfter, GoneNodes, HookResult, NodeName, PodKey, PodOrder, Responses, Selector,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -129,6 +129,10 @@ pub struct DrainConfig {
     pub spot_deadline_margin: Duration,
     /// When a pod whose eviction is refused is deleted.
     pub force_after: ForceAfter,
+    /// In which order the pods of a node are evicted.
+    pub pod_order: PodOrder,
+    /// DaemonSets whose pods are evicted: at most 16.
+    pub drained_daemon_sets: Vec<DaemonSetName>,
     /// When nodes leave load balancers; `None`: early for spot, capacity and state
     /// changes, late for hooks.
     pub exclude: Option<Exclusion>,

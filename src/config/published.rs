@@ -24,11 +24,15 @@ impl DrainConfig {
         let gone = [("--out-of-service-taint ", self.gone_nodes.taint)];
         let gone = gone.into_iter().chain([("--delete-node ", self.gone_nodes.delete)]);
         let gone: String = gone.filter_map(|(flag, is_set)| is_set.then_some(flag)).collect();
+        let daemon_sets = self.drained_daemon_sets.iter();
+        let daemon_sets = daemon_sets.map(|name| format!("--drain-daemonset={name} "));
+        let daemon_sets = daemon_sets.collect::<Vec<_>>().concat();
         format!(
-            "{}{}{evict_after}{gone}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
+            "{}{}{evict_after}{gone}{daemon_sets}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
              --complete-delay={} --min-drain-time={} --rebalance-ttl={} --scheduled-lead={}{window}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
+            self.pod_order,
             duration_text(self.deadline_margin),
             duration_text(self.spot_deadline_margin),
             self.force_after,
@@ -76,6 +80,8 @@ mod tests {
             "--scheduled-lead=2h --scheduled-window=Sat_02:00-06:00_UTC",
             "--delete-node",
             "--out-of-service-taint --delete-node",
+            "--pod-order=priority:0,1000",
+            "--drain-daemonset=logging/fluent-bit --drain-daemonset=kube-system/shipper",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();
@@ -83,6 +89,7 @@ mod tests {
                 (
                     (c.timeout, c.max_timeout, c.deadline_margin, c.spot_deadline_margin),
                     (c.force_after, c.complete_delay, c.min_time, c.changes, c.gone_nodes),
+                    (c.pod_order.clone(), c.drained_daemon_sets.clone()),
                 )
             };
             assert_eq!(facts(&read), facts(&config), "{flags}");

@@ -215,8 +215,13 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     })
 }
 
-/// What a launch hook may wait for, at most: each is a word of a log line.
-const LAUNCH_CONDITIONS: usize = 16;
+/// Bounds a flag whose values are a line of the log, or are looked for at each pod.
+fn at_most_16(flag: &'static str, count: usize) -> Result<(), ConfigError> {
+    if count <= 16 {
+        return Ok(());
+    }
+    Err(ConfigError::new(flag, Some(&count.to_string()), "too many; give at most 16"))
+}
 
 fn launch(a: &LaunchArgs) -> Result<LaunchPolicy, ConfigError> {
     if a.launch_timeout < seconds(30) || a.launch_timeout > seconds(11 * 3600) {
@@ -226,10 +231,6 @@ fn launch(a: &LaunchArgs) -> Result<LaunchPolicy, ConfigError> {
             "out of range; use 30s to 11h (SQS hides a message for at most 12h)",
         ));
     }
-    let too_many = |flag, count: usize| {
-        (count > LAUNCH_CONDITIONS)
-            .then(|| ConfigError::new(flag, Some(&count.to_string()), "too many; give at most 16"))
-    };
     let taints = &a.launch_startup_taint;
     let is_key = |key: &&String| (1..=317).contains(&key.len()) && !key.contains([':', '=', ' ']);
     if let Some(key) = taints.iter().find(|key| !is_key(key)) {
@@ -237,9 +238,8 @@ fn launch(a: &LaunchArgs) -> Result<LaunchPolicy, ConfigError> {
             node.cilium.io/agent-not-ready";
         return Err(ConfigError::new("launch-startup-taint", Some(key), remedy));
     }
-    let bad = too_many("launch-daemonset", a.launch_daemonset.len())
-        .or_else(|| too_many("launch-startup-taint", taints.len()));
-    bad.map_or(Ok(()), Err)?;
+    at_most_16("launch-daemonset", a.launch_daemonset.len())?;
+    at_most_16("launch-startup-taint", taints.len())?;
     Ok(LaunchPolicy {
         timeout: a.launch_timeout,
         on_timeout: a.launch_on_timeout,

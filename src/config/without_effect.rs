@@ -56,7 +56,7 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
             .to_owned()
     };
     let change = || needs_response(Kind::ScheduledChange, "drain");
-    let table: [(&'static str, bool, &dyn Fn() -> String); 12] = [
+    let table: [(&'static str, bool, &dyn Fn() -> String); 13] = [
         (
             "--hook-result-on-failure",
             drain.hook_result_on_failure != HookResult::Continue
@@ -102,6 +102,11 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
                 "--force-after is `never`, so Sundown never deletes a pod whose eviction was refused; \
                  set another --force-after, or remove the flag".to_owned()
             },
+        ),
+        (
+            "--drain-daemonset",
+            !drain.drained_daemon_sets.is_empty() && drains_nothing,
+            &only_drained,
         ),
         ("--out-of-service-taint", drain.gone_nodes.taint && drains_nothing, &only_drained),
         ("--delete-node", drain.gone_nodes.delete && drains_nothing, &only_drained),

@@ -98,6 +98,8 @@ pub struct Pod {
     pub tolerates_us: bool,
     /// `metadata.finalizers` is not empty.
     pub finalizers: bool,
+    /// `spec.priority`, which the API server sets from the pod's priority class; 0 if absent.
+    pub priority: i32,
 }
 
 /// `status.phase`.

@@ -1,17 +1,22 @@
 //! Settings of a drain, and its inputs.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::Order;
 use crate::domain::{
-    ApiAnswer, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey, PodUid, seconds,
+    ApiAnswer, DaemonSetName, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey,
+    PodOrder, PodUid, seconds,
 };
 
 /// Settings that are the same for every drain.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// When a pod whose eviction is refused is deleted instead.
     pub force: ForceAfter,
+    /// In which order the pods are evicted.
+    pub order: PodOrder,
+    /// DaemonSets whose pods are evicted. The pods of all others stay.
+    pub drained_daemon_sets: BTreeSet<DaemonSetName>,
     /// The drain of an empty node ends this long after its cordon at the earliest, because pods
     /// that were being bound to the node still arrive.
     pub min_drain: Duration,
@@ -43,6 +48,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             force: ForceAfter::default(),
+            order: PodOrder::default(),
+            drained_daemon_sets: BTreeSet::new(),
             min_drain: seconds(5),
             unreachable_wait: seconds(30),
             intercepted_after: seconds(5),

@@ -5,7 +5,10 @@ mod ending;
 mod left;
 mod unanswered;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use self::{arrivals::Source, unanswered::Unanswered};
 use super::{
@@ -30,12 +33,14 @@ pub struct Drain {
     node: NodeName,
     cordoned_at: Moment,
     own_pod: Option<PodKey>,
-    settings: Settings,
+    settings: Arc<Settings>,
     limits: Limits,
     /// Boxed, because the map reserves room for eleven pods at once, which is much for ten thousand
     /// nodes with a few pods each.
     pods: BTreeMap<PodUid, Box<Entry>>,
     tally: Tally,
+    /// The first group with pods for which later groups wait, at the end of the last step.
+    first_group: Option<usize>,
     daemon_sets: DaemonSets,
     comebacks: Comebacks,
     /// When to evaluate which pod again.
@@ -58,15 +63,16 @@ pub struct Drain {
 impl Drain {
     /// A drain that begins: at the accept, or when this leader takes the node over.
     #[must_use]
-    pub fn new(start: Start, settings: Settings) -> Self {
+    pub fn new(start: Start, settings: impl Into<Arc<Settings>>) -> Self {
         Self {
             node: start.node,
             cordoned_at: start.cordoned_at,
             own_pod: start.own_pod,
-            settings,
+            settings: settings.into(),
             limits: start.limits,
             pods: BTreeMap::new(),
             tally: Tally::default(),
+            first_group: None,
             daemon_sets: DaemonSets::default(),
             comebacks: Comebacks::default(),
             timers: BTreeSet::new(),
@@ -100,6 +106,7 @@ impl Drain {
             self.evaluate_all(now);
         }
         self.evaluate_due(now);
+        self.evaluate_next_group(now);
         self.end_if_over(now);
         if !self.over {
             self.send_priority();
@@ -210,8 +217,9 @@ impl Drain {
             (.., false) => Phase::Listing,
             _ => Phase::Draining,
         };
+        let rules = self.rules(now);
         let (counts, blocked) =
-            status::summary(self.pods.values().map(|entry| &**entry), self.tally);
+            status::summary(self.pods.values().map(|entry| &**entry), &rules, now, self.tally);
         let unreachable = self.gives_up_at();
         let ends_at = [self.limits.end_at, unreachable]
             .into_iter()
@@ -219,7 +227,9 @@ impl Drain {
             .min()
             .map(|at| if self.over { now.min(at) } else { at });
         let (forced, left_alone) = (self.forced.clone(), self.left_alone());
-        Status { phase, counts, blocked, forced, left_alone, ends_at }
+        let waits = self.pods.values().filter_map(|e| e.waits_for_earlier_groups_until(&rules));
+        let next_group_at = waits.filter(|at| *at > now).min();
+        Status { phase, counts, blocked, forced, left_alone, ends_at, next_group_at }
     }
 
     /// The owners whose new pods come back on the node and are left alone.
@@ -255,7 +265,9 @@ impl Drain {
             && !self.limits.evictions_wait();
         Rules {
             limits: self.confirmed_limits(),
-            settings: self.settings,
+            settings: self.settings.clone(),
+            planned_force_at: self.limits.force_at,
+            first_group: self.tally.first_group(),
             is_inactive: self.paused || self.over || !may_evict,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
             known_until: self.view.known_until(now),
@@ -291,7 +303,7 @@ impl Drain {
         let uid = pod.uid.clone();
         let (before, notify) = if let Some(entry) = self.pods.get_mut(&uid) {
             let before = entry.tally();
-            let notify = entry.update(pod);
+            let notify = entry.update(pod, &self.settings);
             if source != Source::Watch {
                 entry.listed(now);
             }
@@ -425,6 +437,19 @@ impl Drain {
         while let Some((at, uid)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.timers.remove(&(at, uid.clone()));
             self.evaluate_pod(now, &uid, false);
+        }
+    }
+
+    /// Evaluates all pods if another group is the first one now. That may show that pods are stuck,
+    /// and their group is not the first one either, so it is done again.
+    fn evaluate_next_group(&mut self, now: Moment) {
+        for _ in 0..self.settings.order.groups() {
+            let first = self.tally.first_group();
+            let before = std::mem::replace(&mut self.first_group, first);
+            if before == first || before.is_none() && !self.tally.has_later_groups() {
+                return;
+            }
+            self.evaluate_all(now);
         }
     }
 

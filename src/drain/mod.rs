@@ -36,6 +36,7 @@ mod effect;
 mod force;
 mod input;
 mod machine;
+mod order;
 mod pod;
 mod pod_queue;
 mod request_queue;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force};
-use crate::domain::{Limits, Moment, Pod, PodKey};
+use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force, order};
+use crate::domain::{DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodKey};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +22,11 @@ impl Disposition {
     ///
     /// Finished pods stay: their logs and status are useful, and they hold no resources. A finished
     /// pod with a deletion time still holds its volumes until the kubelet has removed its object.
-    fn initial(pod: &Pod) -> Self {
+    fn initial(pod: &Pod, settings: &Settings) -> Self {
         if pod.phase.is_finished() && pod.deletion.is_none() {
             Self::Untouched
         } else {
-            Self::by_kind(pod)
+            Self::by_kind(pod, settings)
         }
     }
 
@@ -34,15 +34,34 @@ impl Disposition {
     ///
     /// Mirror pods belong to the kubelet. A pod with a toleration that names Sundown's taint wants
     /// to stay to the end.
-    fn by_kind(pod: &Pod) -> Self {
+    fn by_kind(pod: &Pod, settings: &Settings) -> Self {
         if pod.mirror || pod.tolerates_us {
             Self::Untouched
-        } else if pod.owner.as_ref().is_some_and(|o| o.is_daemon_set()) {
+        } else if pod.owner.as_ref().is_some_and(|o| o.is_daemon_set())
+            && !is_of_drained_daemon_set(pod, settings)
+        {
             Self::Unknown
         } else {
             Self::Counts
         }
     }
+}
+
+/// Its DaemonSet is one of those whose pods are evicted (`--drain-daemonset`).
+pub(super) fn is_of_drained_daemon_set(pod: &Pod, settings: &Settings) -> bool {
+    if settings.drained_daemon_sets.is_empty() {
+        return false;
+    }
+    let owner = pod.owner.as_ref().filter(|owner| owner.is_daemon_set());
+    owner.is_some_and(|owner| {
+        let (namespace, name) = (pod.key.namespace.to_string(), owner.name.clone());
+        settings.drained_daemon_sets.contains(&DaemonSetName { namespace, name })
+    })
+}
+
+/// Its group in the order of the pods.
+fn group_of(pod: &Pod, settings: &Settings) -> usize {
+    settings.order.group(pod.priority, is_of_drained_daemon_set(pod, settings))
 }
 
 /// What is to be done with a pod.
@@ -91,23 +110,33 @@ pub(super) struct Tally {
     /// Pods that the API server reported gone (404, or 409 because of the UID), which the watch has
     /// not confirmed yet.
     pub(super) gone: usize,
+    /// Pods for which later groups wait (`--pod-order`), by group.
+    pub(super) holding: [u16; MAX_POD_GROUPS],
 }
 
 impl Tally {
-    pub(super) const fn replace(&mut self, before: Self, after: Self) {
+    pub(super) fn replace(&mut self, before: Self, after: Self) {
         self.left = self.left.saturating_sub(before.left) + after.left;
         self.unknown = self.unknown.saturating_sub(before.unknown) + after.unknown;
         self.terminating = self.terminating.saturating_sub(before.terminating) + after.terminating;
         self.others = self.others.saturating_sub(before.others) + after.others;
         self.gone = self.gone.saturating_sub(before.gone) + after.gone;
+        let changes = before.holding.into_iter().zip(after.holding);
+        for (held, (before, after)) in self.holding.iter_mut().zip(changes) {
+            *held = held.saturating_sub(before).saturating_add(after);
+        }
     }
 }
 
 /// The state of the drain on which the decision about each pod depends.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Rules {
     pub(super) limits: Limits,
-    pub(super) settings: Settings,
+    pub(super) settings: Arc<Settings>,
+    /// `force_at` of the limits, also before AWS has confirmed the drain.
+    pub(super) planned_force_at: Option<Moment>,
+    /// The first group with pods for which later groups wait; `None`: no pod waits for others.
+    pub(super) first_group: Option<usize>,
     /// The drain is paused or over, or its evictions wait.
     pub(super) is_inactive: bool,
     /// Of the pods that count only Sundown's own is left.
@@ -126,6 +155,8 @@ pub(super) struct Entry {
     pub(super) disposition: Disposition,
     /// It is Sundown's own pod.
     pub(super) own: bool,
+    /// Its group in the order of the pods.
+    group: usize,
     /// What the dispatcher was last asked to do with it.
     pub(super) requested: Desired,
     /// Since when it is to be removed, without interruption (a pause interrupts); `None`: it is not
@@ -162,10 +193,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(pod: Pod, own_pod: Option<&PodKey>) -> Self {
+    pub(super) fn new(pod: Pod, own_pod: Option<&PodKey>, settings: &Settings) -> Self {
         Self {
             own: own_pod == Some(&pod.key),
-            disposition: Disposition::initial(&pod),
+            group: group_of(&pod, settings),
+            disposition: Disposition::initial(&pod, settings),
             pod: Arc::new(pod),
             requested: Desired::Nothing,
             wanted_since: None,
@@ -205,13 +237,40 @@ impl Entry {
     pub(super) fn tally(&self) -> Tally {
         let one = |yes: bool| usize::from(yes);
         let left = self.disposition != Disposition::Untouched && self.gone.is_none();
+        let mut holding = [0; MAX_POD_GROUPS];
+        if self.holds_later_groups()
+            && let Some(own_group) = holding.get_mut(self.group)
+        {
+            *own_group = 1;
+        }
         Tally {
             left: one(left),
             unknown: one(left && self.disposition == Disposition::Unknown),
             terminating: one(left && self.pod.deletion.is_some()),
             others: one(left && !self.own),
             gone: one(self.gone.is_some()),
+            holding,
         }
+    }
+
+    /// Whether pods of later groups wait for it: until it is gone, or stuck in its termination.
+    fn holds_later_groups(&self) -> bool {
+        let stuck = [BlockReason::TerminatingStuck, BlockReason::Finalizer];
+        let is_stuck = self.block.as_ref().is_some_and(|block| stuck.contains(&block.reason));
+        self.counts() && !self.own && !is_stuck
+    }
+
+    /// Until when it waits for pods of earlier groups. `None`: it does not wait for them.
+    /// [`Moment::MAX`]: until they are gone.
+    pub(super) fn waits_for_earlier_groups_until(&self, rules: &Rules) -> Option<Moment> {
+        if self.accepted_at.is_some() || self.pod.deletion.is_some() || !self.counts() {
+            return None;
+        }
+        rules.first_group.filter(|first| *first < self.group)?;
+        let (settings, own) = (&rules.settings, self.pod.grace);
+        let force_at = rules.planned_force_at;
+        let latest = order::latest_start(&settings.order, self.group, &rules.limits, force_at, own);
+        Some(latest.unwrap_or(Moment::MAX))
     }
 
     /// What is to be done with it now; also records since when it is to be removed.
@@ -243,7 +302,10 @@ impl Entry {
                 Desired::Nothing
             };
         }
-        if self.own && !rules.own_may_go || self.not_before.is_some_and(|at| now < at) {
+        if self.own && !rules.own_may_go
+            || self.not_before.is_some_and(|at| now < at)
+            || self.waits_for_earlier_groups_until(rules).is_some_and(|at| now < at)
+        {
             return Desired::Nothing;
         }
         let forced = self.delete_from(rules).is_some_and(|at| at <= now);
@@ -339,7 +401,8 @@ impl Entry {
             None
         };
         let first = self.not_before;
-        [stuck, report, intercepted, again, delete, first]
+        let in_order = self.waits_for_earlier_groups_until(rules).filter(|at| *at < Moment::MAX);
+        [stuck, report, intercepted, again, delete, first, in_order]
             .into_iter()
             .flatten()
             .filter(|at| *at > now)
@@ -392,11 +455,12 @@ impl Entry {
     /// Applies a new version of the pod. Returns whether anything changed, so that the dispatcher
     /// needs it too. (The dispatcher decides what the change means, and both keep one copy of the
     /// pod instead of two versions.)
-    pub(super) fn update(&mut self, pod: Pod) -> bool {
+    pub(super) fn update(&mut self, pod: Pod, settings: &Settings) -> bool {
         if *self.pod == pod {
             return false;
         }
-        let (before, kind) = (Disposition::by_kind(&self.pod), Disposition::by_kind(&pod));
+        let before = Disposition::by_kind(&self.pod, settings);
+        let kind = Disposition::by_kind(&pod, settings);
         let finished_before =
             self.pod.phase.is_finished() && self.disposition == Disposition::Untouched;
         if pod.phase.is_finished() && (finished_before || pod.deletion.is_none()) {
@@ -414,6 +478,7 @@ impl Entry {
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;
         }
+        self.group = group_of(&pod, settings);
         self.pod = Arc::new(pod);
         true
     }

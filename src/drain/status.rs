@@ -1,6 +1,6 @@
 //! The state of a drain at one moment, and why its pods are blocked.
 
-use super::pod::{Disposition, Entry, Tally};
+use super::pod::{Disposition, Entry, Rules, Tally};
 use crate::domain::{Moment, Owner, PodKey};
 
 /// The state of a drain at one moment.
@@ -18,6 +18,9 @@ pub struct Status {
     pub left_alone: Vec<LeftAlone>,
     /// When the drain ends at the latest, also while paused. `None`: no limit.
     pub ends_at: Option<Moment>,
+    /// When the first of the pods that wait for earlier groups is evicted at the latest;
+    /// [`Moment::MAX`]: only when those are gone. `None`: no pod waits for earlier groups.
+    pub next_group_at: Option<Moment>,
 }
 
 /// The stage of a drain.
@@ -49,13 +52,15 @@ impl Phase {
     }
 }
 
-/// Pods by state. `left` is the sum of `waiting`, `blocked`, `leaving` and `unknown`.
+/// Pods by state. `left` is the sum of `waiting`, `later`, `blocked`, `leaving` and `unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Pods that count and still exist.
     pub left: usize,
     /// Not evicted yet, and no reason is known why they should not be.
     pub waiting: usize,
+    /// Not evicted yet, because pods of earlier groups are left (`--pod-order`).
+    pub later: usize,
     /// Refused, stuck or intercepted.
     pub blocked: usize,
     /// Evicted or terminating, on their way out.
@@ -183,6 +188,8 @@ impl BlockReason {
 /// Counts the pods, and lists the blocked ones.
 pub(super) fn summary<'a>(
     pods: impl Iterator<Item = &'a Entry>,
+    rules: &Rules,
+    now: Moment,
     tally: Tally,
 ) -> (Counts, Vec<Blocked>) {
     let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };
@@ -204,6 +211,11 @@ pub(super) fn summary<'a>(
                 if entry.pod.deletion.is_some() || entry.accepted_at.is_some() =>
             {
                 counts.leaving += 1;
+            }
+            (None, Disposition::Counts)
+                if entry.waits_for_earlier_groups_until(rules).is_some_and(|at| now < at) =>
+            {
+                counts.later += 1;
             }
             (None, Disposition::Counts) => counts.waiting += 1,
         }

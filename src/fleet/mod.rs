@@ -98,7 +98,7 @@ pub struct Settings {
     /// Which Nodes and lifecycle hooks Sundown manages.
     pub policy: Arc<Policy>,
     /// When pods are forced, and how long drains wait.
-    pub drain: drain::Settings,
+    pub drain: Arc<drain::Settings>,
     /// How many evictions and deletes may be under way.
     pub dispatch: drain::DispatchSettings,
     /// Margins and timeouts from which deadlines are derived.

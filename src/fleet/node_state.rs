@@ -228,7 +228,7 @@ impl Fleet {
         let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
-        let drain = Drain::new(start, self.settings.drain);
+        let drain = Drain::new(start, Arc::clone(&self.settings.drain));
         let begin = Begin {
             node: Arc::clone(node),
             instance: instance.clone(),

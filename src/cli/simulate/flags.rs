@@ -6,13 +6,14 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 39] = [
+const ALLOWED: [&str; 41] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
     "--deadline-margin",
     "--delete-node",
     "--disruption-target",
+    "--drain-daemonset",
     "--drain-timeout",
     "--dry-run",
     "--evict-after",
@@ -38,6 +39,7 @@ const ALLOWED: [&str; 39] = [
     "--on",
     "--out-of-service-taint",
     "--pod-events",
+    "--pod-order",
     "--rebalance-ttl",
     "--scheduled-event-interval",
     "--scheduled-lead",

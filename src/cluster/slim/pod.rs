@@ -60,6 +60,8 @@ struct PodSpec {
     termination_grace_period_seconds: Option<i64>,
     #[serde(deserialize_with = "or_default")]
     tolerations: Vec<Toleration>,
+    #[serde(deserialize_with = "or_default")]
+    priority: i32,
 }
 
 #[derive(Default, Deserialize)]
@@ -120,6 +122,7 @@ fn salvage(value: &Value) -> Option<SlimPod> {
         node_name: part(value, "/spec/nodeName").unwrap_or_default(),
         termination_grace_period_seconds: part(value, "/spec/terminationGracePeriodSeconds"),
         tolerations: part(value, "/spec/tolerations").unwrap_or_default(),
+        priority: part(value, "/spec/priority").unwrap_or_default(),
     };
     let status = PodStatus {
         phase: part(value, "/status/phase").unwrap_or_default(),
@@ -153,6 +156,7 @@ impl From<SlimPod> for Pod {
             }),
             mirror: metadata.mirror,
             tolerates_us: spec.tolerations.iter().any(|t| t.key == TAINT),
+            priority: spec.priority,
             finalizers: !metadata.finalizers.is_empty(),
         }
     }

@@ -10,8 +10,8 @@ use crate::{
         values::{parse_count, parse_duration, parse_switch},
     },
     domain::{
-        Compat, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse, KindThen,
-        WeeklyWindow,
+        Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
+        KindThen, PodOrder, WeeklyWindow,
     },
 };
 
@@ -144,6 +144,22 @@ pub struct DrainArgs {
     /// has passed
     #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
     pub force_after: ForceAfter,
+    /// In which order the pods of a node are evicted: `together`, `critical-last` (ordinary pods, then
+    /// pods of `--drain-daemonset`, then critical pods, then critical ones of DaemonSets) or, by
+    /// pod priority, the 2 to 8 priorities at which groups begin, such as
+    /// `priority:0,1000,2000000000`. A group waits until the pods of the groups before it are gone,
+    /// but each has at least half of the drain's time
+    #[arg(long, env = "SUNDOWN_POD_ORDER", value_name = "ORDER", default_value = d::POD_ORDER)]
+    pub pod_order: PodOrder,
+    /// DaemonSet whose pods are evicted, NAMESPACE/NAME, such as one that ships logs; repeatable, at
+    /// most 16 (in the variable: separated by commas). The pods of all other DaemonSets stay
+    #[arg(
+        long,
+        env = "SUNDOWN_DRAIN_DAEMONSET",
+        value_name = "NAMESPACE/NAME",
+        value_delimiter = ','
+    )]
+    pub drain_daemonset: Vec<DaemonSetName>,
     /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction,
     /// so that a Job's pod failure policy does not count a failure. Needs the permission to patch
     /// `pods/status`. The delete follows within 1 s, whatever the answer is

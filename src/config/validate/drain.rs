@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::within;
+use super::{at_most_16, within};
 use crate::{
     config::{
         DrainConfig, ImpairedConfig, args::DrainArgs, error::ConfigError, values::duration_text,
@@ -99,6 +99,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
             "out of range; use 1m to 168h",
         ));
     }
+    at_most_16("drain-daemonset", a.drain_daemonset.len())?;
     let impaired = impaired(a, &responses)?;
     let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
     let max_in_flight_per_budget =
@@ -126,6 +127,8 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         deadline_margin: a.deadline_margin,
         spot_deadline_margin: a.spot_deadline_margin,
         force_after: a.force_after,
+        pod_order: a.pod_order.clone(),
+        drained_daemon_sets: a.drain_daemonset.clone(),
         exclude: a.exclude_from_load_balancers,
         compat: a.compat,
         disruption_target: a.disruption_target,

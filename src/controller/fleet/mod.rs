@@ -79,7 +79,7 @@ fn settings(term: &Term) -> Settings {
     Settings {
         leads_since: term.since,
         policy: Arc::clone(&term.shared.policy),
-        drain: drain_settings(config),
+        drain: drain_settings(config).into(),
         dispatch: drain::DispatchSettings {
             in_flight: config.max_in_flight,
             per_budget: config.max_in_flight_per_budget,
@@ -100,6 +100,8 @@ fn settings(term: &Term) -> Settings {
 pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
     drain::Settings {
         force: config.force_after,
+        order: config.pod_order.clone(),
+        drained_daemon_sets: config.drained_daemon_sets.iter().cloned().collect(),
         min_drain: config.min_time,
         ..drain::Settings::default()
     }

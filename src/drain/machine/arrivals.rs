@@ -6,7 +6,7 @@ use crate::{
     drain::{
         Effect, Note,
         comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULING_TIME, Verdict},
-        pod::{Disposition, Entry},
+        pod::{Disposition, Entry, is_of_drained_daemon_set},
     },
 };
 
@@ -55,7 +55,7 @@ impl Drain {
     /// Creates the entry of a pod that was not seen before, and leaves its owner's new pods alone
     /// if too many have come back.
     pub(super) fn new_entry(&mut self, now: Moment, pod: Pod, source: Source) -> Entry {
-        let mut entry = Entry::new(pod, self.own_pod.as_ref());
+        let mut entry = Entry::new(pod, self.own_pod.as_ref(), &self.settings);
         if entry.disposition != Disposition::Counts || entry.own {
             return entry;
         }
@@ -74,6 +74,13 @@ impl Drain {
             source.arrival(now, &entry.pod, tainted_at, settled)
         };
         entry.new = arrival != Arrival::BeforeCordon;
+        if is_of_drained_daemon_set(&entry.pod, &self.settings) {
+            // Its controller creates such a pod again at once if the DaemonSet tolerates every
+            // taint. Sundown evicts only the one that the cordon found.
+            entry.new |= entry.pod.created.is_some_and(|created| created > tainted_at);
+            entry.leave_alone();
+            return entry;
+        }
         match self.comebacks.arrived(&entry.pod, arrival) {
             Verdict::Drain => {}
             Verdict::DrainLater => {

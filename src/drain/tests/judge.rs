@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::domain::{EvictionStart, NodeName, Response};
+use crate::domain::{CRITICAL_PRIORITY, EvictionStart, NodeName, Response};
 
 /// Records the inputs of the drains and the dispatcher, and checks their orders against these.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(super) struct Judge {
     in_flight: usize,
     /// Pods whose eviction was answered, whatever the answer.
     answered: BTreeSet<PodUid>,
+    /// Pods of which the API server has said that they are gone, or have another UID now.
+    reported_gone: BTreeSet<PodUid>,
     /// The last version of each pod that its drain received.
     known: BTreeMap<PodUid, Pod>,
     /// When the drain received the first version.
@@ -26,6 +28,8 @@ pub(super) struct Judge {
     newcomers: BTreeMap<(NodeName, Owner), Vec<PodUid>>,
     /// The new pods of owners with more than three new pods.
     left_alone: BTreeSet<PodUid>,
+    /// Sundown's own pods, which go last and hold up none.
+    own: BTreeSet<PodKey>,
     overloaded_until: Option<Moment>,
     /// When each drain last requested a LIST.
     relisted: BTreeMap<NodeName, Moment>,
@@ -81,6 +85,7 @@ impl Judge {
         self.limits.insert(start.node.clone(), start.limits);
         self.cordoned.insert(start.node.clone(), start.cordoned_at);
         self.paused.remove(&start.node);
+        self.own.extend(start.own_pod.clone());
     }
 
     pub(super) fn record_input(&mut self, now: Moment, node: &NodeName, input: &Input) {
@@ -151,6 +156,9 @@ impl Judge {
         self.in_flight -= 1;
         if self.evicting.remove(order.uid()).is_some() {
             self.answered.insert(order.uid().clone());
+        }
+        if matches!(answer.code, 404 | 409) {
+            self.reported_gone.insert(order.uid().clone());
         }
         if let Some(pause) = pause(answer) {
             self.overloaded_until = self.overloaded_until.max(Some(now.plus(pause)));
@@ -253,6 +261,7 @@ impl Judge {
                     Self::grace_fits(now, force_at, pod, grace.unwrap());
                 }
                 self.budgets_allow(pod);
+                self.is_in_order(now, node, pod);
                 self.evicting.insert(pod.uid.clone(), Arc::new(pod.clone()));
             }
             Order::Delete { grace, why, .. } => {
@@ -282,6 +291,32 @@ impl Judge {
             "{grace} s of {:?}, {left:?} left",
             pod.grace
         );
+    }
+
+    /// A critical pod is evicted after the ordinary ones, unless its share of the time has begun.
+    /// (All drains here have the default order. Pods of DaemonSets hold up none here, because the
+    /// drain may not have looked up their DaemonSet.)
+    fn is_in_order(&self, now: Moment, node: &NodeName, pod: &Pod) {
+        if pod.priority < CRITICAL_PRIORITY || self.answered.contains(&pod.uid) {
+            return;
+        }
+        let limits = self.limits[node];
+        let may_begin = limits.force_at.is_some_and(|force_at| {
+            let window = force_at.since_or_zero(limits.accepted);
+            now >= limits.accepted.plus(window / 4)
+                || now >= force_at.minus(pod.grace.saturating_add(seconds(10)))
+        });
+        let goes_first = |other: &&Pod| {
+            let stays = other.mirror || other.tolerates_us || is_of_daemon_set(other);
+            let stuck = other.deletion.is_some_and(|at| at.plus(seconds(60)) <= now);
+            other.node.as_ref() == Some(node)
+                && other.priority < CRITICAL_PRIORITY
+                && !(stays || stuck || is_finished(other) || self.own.contains(&other.key))
+                && !self.left_alone.contains(&other.uid)
+                && !self.reported_gone.contains(&other.uid)
+        };
+        let earlier = self.known.values().find(goes_first);
+        assert!(may_begin || earlier.is_none(), "{pod:?} goes before {earlier:?}");
     }
 
     fn budgets_allow(&self, pod: &Pod) {

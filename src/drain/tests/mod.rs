@@ -13,6 +13,7 @@ mod gates;
 mod graces;
 mod judge;
 mod nodes;
+mod order;
 mod pods;
 mod properties;
 mod responses;
@@ -59,6 +60,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         })),
         mirror: false,
         tolerates_us: false,
+        priority: 0,
         finalizers: false,
     }
 }

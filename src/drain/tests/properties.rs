@@ -9,6 +9,7 @@ use super::{
     world::{Override, World},
     *,
 };
+use crate::domain::CRITICAL_PRIORITY;
 
 /// A random world, run until everything must have ended.
 struct Case {
@@ -43,8 +44,10 @@ impl Case {
     fn furnish(&mut self, pods: usize, budgets: usize) {
         self.world.stops_within = seconds(self.random.u64(0..60));
         self.world.replaced_after = self.random.bool().then(|| seconds(self.random.u64(1..60)));
+        let mut priorities = self.random.fork();
         for i in 0..self.nodes * pods {
-            let pod = self.pod(i);
+            let priority = if priorities.u8(0..4) == 0 { CRITICAL_PRIORITY } else { 0 };
+            let pod = Pod { priority, ..self.pod(i) };
             self.world.add_pod(pod);
         }
         for i in 0..budgets {

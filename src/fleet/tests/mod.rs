@@ -105,7 +105,7 @@ impl World {
         let settings = Settings {
             leads_since: at(0),
             policy: Arc::new(Policy::new(Selector::default())),
-            drain: drain::Settings::default(),
+            drain: drain::Settings::default().into(),
             dispatch: drain::DispatchSettings::default(),
             limits: LimitSettings::default(),
             exclude: Some(exclude),

@@ -13,6 +13,7 @@ mod life;
 mod lost_nodes;
 mod maintenance;
 mod notices;
+mod order;
 mod own_pod;
 mod places;
 mod pods;

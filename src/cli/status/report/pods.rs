@@ -74,6 +74,7 @@ impl Reader<'_> {
         let mut left: Vec<&Pod> = drain.pods_left().collect();
         left.sort_by(|a, b| a.key.cmp(&b.key));
         let stuck = drain.status(now);
+        status.remarks.extend(waiting_groups(stuck.counts.later, stuck.next_group_at));
         let of_machine = |pod: &Pod| {
             stuck
                 .blocked
@@ -136,6 +137,16 @@ fn waiting_evictions(start: EvictionStart) -> Option<String> {
              (--evict-after)."
         )),
     }
+}
+
+/// The pods that wait for those of earlier groups. `next`: when the first of them is evicted at the
+/// latest.
+fn waiting_groups(pods: usize, next: Option<Moment>) -> Option<String> {
+    let at = next?;
+    let latest =
+        if at == Moment::MAX { String::new() } else { format!(", or until {at:.0} at the latest") };
+    let (pods, wait) = (count(pods, "pod"), if pods == 1 { "waits" } else { "wait" });
+    Some(format!("{pods} {wait} until the pods of earlier groups are gone{latest} (--pod-order)."))
 }
 
 fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {

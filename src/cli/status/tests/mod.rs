@@ -87,6 +87,7 @@ fn pod(name: &str) -> Pod {
         })),
         mirror: false,
         tolerates_us: false,
+        priority: 0,
         finalizers: false,
     }
 }

@@ -31,6 +31,26 @@ fn deadline_and_force_agree_with_the_service_under_the_leaders_settings() {
 }
 
 #[test]
+fn pods_that_wait_for_earlier_groups_are_a_remark_with_the_time_when_the_wait_is_over() {
+    let critical = Pod { priority: 2_000_000_000, ..pod("dns") };
+    let facts = |settings: &str| {
+        let mut facts = draining(&[pod("web"), critical.clone()]);
+        facts.lease.as_mut().unwrap().settings = DrainConfig::from_published(settings);
+        report(&facts, None).nodes.remove(0)
+    };
+    let status = facts("--drain-timeout=2h");
+    let latest = status.deadline.unwrap();
+    let [remark] = &status.remarks[..] else { panic!("{:?}", status.remarks) };
+    let start = "1 pod waits until the pods of earlier groups are gone, or until ";
+    assert!(
+        remark.starts_with(start) && remark.ends_with("at the latest (--pod-order)."),
+        "{remark}"
+    );
+    assert!(latest > at(3600));
+    assert_eq!(facts("--drain-timeout=2h --pod-order=together").remarks, [""; 0]);
+}
+
+#[test]
 fn each_setting_in_force_has_its_source_and_a_bad_annotation_is_a_remark() {
     let settings = r#""hook":"sundown","settings":{"drain-timeout":"20m","complete-delay":"9s"}"#;
     let record = hook(3350).replace(r#""hook":"sundown""#, settings);
