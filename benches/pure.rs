@@ -139,6 +139,7 @@ fn pod(i: usize) -> Pod {
         tolerates_us: false,
         priority: 0,
         finalizers: false,
+        has_claims: false,
     }
 }
 

@@ -87,6 +87,7 @@ pub(super) struct Fake(Arc<Mutex<World>>);
 pub(super) const NODES: &str = "/api/v1/nodes";
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
+pub(super) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
 /// Keeps the outcome of every request, and counts unreadable objects.
 #[derive(Default)]
@@ -297,7 +298,8 @@ impl World {
         if seen.is_watch() {
             return self.watch(seen, fields);
         }
-        if seen.method == Method::GET && [NODES, PODS, BUDGETS].contains(&seen.path.as_str()) {
+        let lists = [NODES, PODS, BUDGETS, ATTACHMENTS];
+        if seen.method == Method::GET && lists.contains(&seen.path.as_str()) {
             return self.list(seen, fields);
         }
         if seen.method == Method::POST

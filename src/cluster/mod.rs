@@ -20,6 +20,7 @@ mod pods;
 mod rights;
 mod slim;
 mod store;
+mod volumes;
 mod watch;
 
 #[cfg(test)]
@@ -44,3 +45,4 @@ pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings, list_pods};
 pub use rights::{LEASE_VERBS, Right, rights};
 pub use slim::KeepLabels;
 pub use store::{Change, Health};
+pub use volumes::attached_volumes;

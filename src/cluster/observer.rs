@@ -37,13 +37,17 @@ pub enum Target {
     GetDaemonSet,
     /// GET of the Lease that the kubelet of a Node renews.
     GetNodeLease,
+    /// LIST of VolumeAttachments (`--wait-for-volumes`).
+    ListVolumeAttachments,
+    /// GET of one PersistentVolumeClaim of a pod that stays on a drained node.
+    GetVolumeClaim,
     /// POST or PATCH of an Event.
     Event,
 }
 
 impl Target {
     /// Every target, for initializing metrics.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
@@ -59,6 +63,8 @@ impl Target {
         Self::WatchBudgets,
         Self::GetDaemonSet,
         Self::GetNodeLease,
+        Self::ListVolumeAttachments,
+        Self::GetVolumeClaim,
         Self::Event,
     ];
 
@@ -80,6 +86,8 @@ impl Target {
             Self::WatchBudgets => "watch disruption budgets",
             Self::GetDaemonSet => "get DaemonSet",
             Self::GetNodeLease => "get the Lease of node",
+            Self::ListVolumeAttachments => "list volume attachments",
+            Self::GetVolumeClaim => "get PersistentVolumeClaim",
             Self::Event => "write an Event about",
         }
     }
@@ -109,6 +117,8 @@ impl Target {
             Self::WatchBudgets => "watch_budgets",
             Self::GetDaemonSet => "get_daemon_set",
             Self::GetNodeLease => "get_node_lease",
+            Self::ListVolumeAttachments => "list_volume_attachments",
+            Self::GetVolumeClaim => "get_volume_claim",
             Self::Event => "event",
         }
     }

@@ -49,6 +49,10 @@ pub const fn rights(target: Target) -> &'static [Right] {
         Target::WatchBudgets => const { &[of("policy", "poddisruptionbudgets", "watch")] },
         Target::GetNodeLease => const { &[of("coordination.k8s.io", "leases", "get")] },
         Target::GetDaemonSet => const { &[of("apps", "daemonsets", "get")] },
+        Target::ListVolumeAttachments => {
+            const { &[of("storage.k8s.io", "volumeattachments", "list")] }
+        }
+        Target::GetVolumeClaim => const { &[core("persistentvolumeclaims", "get")] },
         Target::Event => const { &[core("events", "create"), core("events", "patch")] },
     }
 }

@@ -36,6 +36,8 @@ pub const SPOT_DEADLINE_MARGIN: &str = "10s";
 pub const FORCE_AFTER: &str = "0.5";
 /// `--pod-order`.
 pub const POD_ORDER: &str = "critical-last";
+/// `--wait-for-volumes`.
+pub const WAIT_FOR_VOLUMES: &str = "hooks";
 /// `--complete-delay`.
 pub const COMPLETE_DELAY: &str = "0s";
 /// `--min-drain-time`.

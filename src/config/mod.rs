@@ -31,6 +31,7 @@ use crate::{
     domain::{
         AllowedSettings, ChangeSchedule, Compat, DaemonSetName, EvictAfterByKind, Exclusion,
         ForceAfter, GoneNodes, HookResult, NodeName, PodKey, PodOrder, Responses, Selector,
+        WaitForVolumes,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -144,6 +145,8 @@ pub struct DrainConfig {
     pub maintenance_condition: bool,
     /// What is done with the Nodes of drained instances that are gone.
     pub gone_nodes: GoneNodes,
+    /// Which drains wait until the volumes of their pods are detached.
+    pub wait_for_volumes: WaitForVolumes,
     /// How long to wait after a drain before completing its lifecycle actions.
     pub complete_delay: Duration,
     /// Shortest time from the cordon to the end of a drain.

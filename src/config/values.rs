@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, str::FromStr};
 
 use clap::builder::PossibleValue;
 
-use crate::domain::{Exclusion, HookResult, region_of_host};
+use crate::domain::{Exclusion, HookResult, WaitForVolumes, region_of_host};
 pub use crate::domain::{duration_text, parse_duration};
 
 /// Looks up an environment variable: of the process, or of a test.
@@ -51,6 +51,19 @@ impl clap::ValueEnum for HookResult {
             Self::Continue => PossibleValue::new("continue")
                 .help("Auto Scaling continues the launch or the termination"),
             Self::Abandon => PossibleValue::new("abandon").help("Auto Scaling abandons it"),
+        })
+    }
+}
+
+impl clap::ValueEnum for WaitForVolumes {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Hooks, Self::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Hooks => PossibleValue::new("hooks").help("Before completing a lifecycle action"),
+            Self::Never => PossibleValue::new("never").help("Not at all"),
         })
     }
 }

@@ -34,6 +34,7 @@ mod scheduled_change;
 mod selector;
 mod settings;
 mod skew;
+mod volumes;
 mod weekly_window;
 
 pub use annotations::Annotations;
@@ -79,4 +80,5 @@ pub use settings::{
     SettingProblem, SettingSource, document as settings_table, in_force,
 };
 pub use skew::{ClockSkew, SteadySkew};
+pub use volumes::{AttachedVolumes, VolumeWaitEnd, VolumesSeen, WaitForVolumes};
 pub use weekly_window::{Opening, WeeklyWindow};

@@ -100,6 +100,9 @@ pub struct Pod {
     pub finalizers: bool,
     /// `spec.priority`, which the API server sets from the pod's priority class; 0 if absent.
     pub priority: i32,
+    /// A volume of `spec.volumes` is a PersistentVolumeClaim, or a generic ephemeral volume, which
+    /// has one.
+    pub has_claims: bool,
 }
 
 /// `status.phase`.

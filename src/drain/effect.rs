@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{BlockReason, DispatchInput};
-use crate::domain::{Moment, Owner, PodKey, PodUid};
+use crate::domain::{Moment, Owner, PodKey, PodUid, VolumeWaitEnd};
 
 /// What a drain asks its caller to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,14 @@ pub enum Effect {
     /// [`NodeCondition::Fine`](super::NodeCondition::Fine). Until then the drain goes on, until its
     /// deadline at the latest, if it has one.
     AskNode,
+    /// No pod that counts is left, and pods that left the node had volumes, or may have had. The
+    /// caller reads which of these volumes are attached, sends
+    /// [`Input::Volumes`](super::Input::Volumes) with the answer, and reads again until the drain
+    /// ends or sends [`Self::StopAskingVolumes`]. If the drain need not wait for volumes, the caller
+    /// answers with [`Input::NoVolumes`](super::Input::NoVolumes).
+    AskVolumes,
+    /// The node is not empty after all: the answer to [`Self::AskVolumes`] is no longer needed.
+    StopAskingVolumes,
     /// Of the pods that count only Sundown's own is left, and the effects after this one request
     /// its eviction. The caller should have handed leadership over when the drain of its own node
     /// began.
@@ -99,6 +107,14 @@ pub enum Note {
         owner: Owner,
         /// How many new pods of this owner came to the node so far.
         new: usize,
+    },
+    /// The drain no longer waits for the volumes of its pods. Not reported if none was attached from
+    /// the beginning.
+    VolumeWaitEnded {
+        /// How the wait ended.
+        end: VolumeWaitEnd,
+        /// How long the drain waited.
+        took: Duration,
     },
     /// The DaemonSet that owns this pod does not exist, so the pod is drained like any other.
     OrphanedDaemonSet {

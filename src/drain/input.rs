@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::Order;
 use crate::domain::{
     ApiAnswer, DaemonSetName, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey,
-    PodOrder, PodUid, seconds,
+    PodOrder, PodUid, VolumesSeen, seconds,
 };
 
 /// Settings that are the same for every drain.
@@ -115,6 +115,11 @@ pub enum Input {
         /// The answer, also passed to [`classify`](super::classify).
         answer: ApiAnswer,
     },
+    /// An answer to [`Effect::AskVolumes`](super::Effect::AskVolumes).
+    Volumes(VolumesSeen),
+    /// The drain need not wait for volumes: the answer to
+    /// [`Effect::AskVolumes`](super::Effect::AskVolumes).
+    NoVolumes,
     /// The drain ends now: a person released the node, or its interruption was disproved.
     Release,
     /// The drain ends now: AWS has contradicted what it is for.

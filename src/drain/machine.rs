@@ -4,6 +4,7 @@ mod arrivals;
 mod ending;
 mod left;
 mod unanswered;
+mod volumes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +23,7 @@ use super::{
     silence::KubeletSilence,
     status,
     view::View,
+    volumes::Volumes,
 };
 use crate::domain::{
     ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid, Verification,
@@ -54,6 +56,7 @@ pub struct Drain {
     paused: bool,
     over: bool,
     silence: KubeletSilence,
+    volumes: Volumes,
     /// The priority that the dispatcher was last sent.
     priority: Option<NodePriority>,
     only_own_reported: bool,
@@ -83,6 +86,7 @@ impl Drain {
             paused: false,
             over: false,
             silence: KubeletSilence::default(),
+            volumes: Volumes::default(),
             priority: None,
             only_own_reported: false,
             effects: Vec::new(),
@@ -144,6 +148,8 @@ impl Drain {
             Input::Limits(limits) | Input::Resumed(limits) => self.set_limits(now, limits),
             Input::Node(condition) => self.set_condition(now, condition),
             Input::Answer { order, answer } => self.answered(now, &order, &answer),
+            Input::Volumes(seen) => self.volumes_seen(now, seen),
+            Input::NoVolumes => self.volumes.skip(),
             Input::Release => self.end(Outcome::Released { left: self.left() }),
             Input::Contradicted => self.end(Outcome::Contradicted { left: self.left() }),
             Input::Paused | Input::Tick => {}
@@ -215,6 +221,7 @@ impl Drain {
             (_, true, _) => Phase::Paused,
             _ if !self.limits.response.evicts() => Phase::Marked,
             (.., false) => Phase::Listing,
+            _ if self.volumes.is_waiting() => Phase::Volumes,
             _ => Phase::Draining,
         };
         let rules = self.rules(now);
@@ -291,6 +298,9 @@ impl Drain {
         for (uid, notify) in changed {
             self.evaluate(now, &uid, notify);
         }
+        if source == Source::FirstList {
+            self.note_first_list();
+        }
     }
 
     /// Inserts or updates a pod, without evaluating it. Returns its UID, and whether the dispatcher
@@ -320,6 +330,7 @@ impl Drain {
         if let Some(entry) = self.pods.get(&uid) {
             self.tally.replace(before, entry.tally());
         }
+        self.note_claims(&uid);
         Some((uid, notify))
     }
 
@@ -370,6 +381,7 @@ impl Drain {
                     pod: entry.pod.key.clone(),
                     daemon_set: owner.name.clone(),
                 }));
+                self.note_claims(uid);
             }
             DaemonSetState::Exists | DaemonSetState::Unreadable => {
                 entry.disposition = Disposition::Untouched;

@@ -46,6 +46,7 @@ mod silence;
 mod slots;
 mod status;
 mod view;
+mod volumes;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -32,6 +32,8 @@ pub enum Phase {
     Marked,
     /// Pods are being evicted or waited for.
     Draining,
+    /// No pod is left, and volumes of the pods are still attached.
+    Volumes,
     /// The drain is paused.
     Paused,
     /// The drain is over.
@@ -46,6 +48,7 @@ impl Phase {
             Self::Listing => "listing",
             Self::Marked => "marked",
             Self::Draining => "draining",
+            Self::Volumes => "volumes",
             Self::Paused => "paused",
             Self::Ended => "ended",
         }

@@ -1,12 +1,16 @@
 //! The effects of the fleet.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{DrainEvent, FleetEvent, LastKnownNode};
 use crate::{
     domain::{
         GroupName, InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node,
-        NodeName,
+        NodeName, PodUid,
     },
     drain::Order,
     record::{EndReason, MaintenanceCondition, Record},
@@ -150,6 +154,9 @@ pub enum Question {
         /// When Sundown accepted the interruption.
         since: Moment,
     },
+    /// Which volumes of drained pods are attached to these nodes? One LIST answers for all of them.
+    /// Answered by [`Input::VolumesRead`](super::Input::VolumesRead).
+    Volumes(BTreeMap<NodeName, VolumesOf>),
     /// Does the API server, too, show that the kubelet of this Node is silent? Answered by
     /// [`Input::SilentNodeRead`](super::Input::SilentNodeRead).
     SilentNode {
@@ -177,6 +184,15 @@ pub enum Question {
         /// The DaemonSet's name.
         name: String,
     },
+}
+
+/// Which volumes of a node are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumesOf {
+    /// The Node's UID.
+    pub uid: String,
+    /// Pods that stay on the node and have PersistentVolumeClaims: their volumes do not count.
+    pub staying: BTreeSet<PodUid>,
 }
 
 /// How a leader knows a lifecycle action.

@@ -89,6 +89,8 @@ pub enum DrainEvent {
     },
     /// Pods have been blocked for a while. The text names them and what blocks them.
     Blocked(String),
+    /// No pod is left, and the drain waits for volumes. The text names them.
+    VolumesAttached(String),
     /// New pods of some owners still come back on the node and are left alone. The text names the
     /// owners.
     PodsComeBack(String),

@@ -1,10 +1,14 @@
 //! The inputs of the fleet.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     domain::{
         ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, LifecycleAction, Node, NodeName,
+        VolumesSeen,
     },
     drain::{self, Order},
     lifecycle::{Finding, HookFacts},
@@ -132,6 +136,9 @@ pub enum Input {
         /// The Node's UID.
         uid: String,
     },
+    /// The answer to [`Question::Volumes`](super::Question::Volumes): for each node, its UID and
+    /// what the API server shows.
+    VolumesRead(BTreeMap<NodeName, (String, VolumesSeen)>),
     /// Auto Scaling has put an instance back into service, and none of its terminate actions is
     /// open.
     Returned {

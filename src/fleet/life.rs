@@ -314,6 +314,7 @@ impl Fleet {
     pub(super) fn drain_ended(&mut self, name: &NodeName, outcome: &Outcome) {
         let now = self.now;
         self.out.unwatch_pods(name);
+        self.volumes.end(name);
         let Some(state) = self.drains.get_mut(name) else { return };
         if matches!(outcome, Outcome::Expired { .. }) {
             state.end_reason = EndReason::NothingHolds;

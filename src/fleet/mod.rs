@@ -23,6 +23,7 @@
 //! | `limits` | the deadlines of one drain |
 //! | `replacement` | when the evictions of a drain begin |
 //! | `gates` | what the gates of a Node hold, and a person's order to force its drain |
+//! | `volumes` | when the API server is asked for the volumes of drained nodes |
 //! | `orders` | what is sent for a pod, and what the answer means |
 //! | `claims`, `completion` | when the completion of a drain begins |
 //! | `labels` | when a node leaves the load balancers |
@@ -53,6 +54,7 @@ mod settings;
 mod takeover;
 mod texts;
 mod verification;
+mod volumes;
 
 #[cfg(test)]
 mod tests;
@@ -65,7 +67,7 @@ use std::{
 
 use self::{effect::Effects, facts::Lookup, node_state::NodeState, takeover::TakeOver};
 pub use self::{
-    effect::{Completion, CompletionId, Effect, Origin, Question, RecordRestoration},
+    effect::{Completion, CompletionId, Effect, Origin, Question, RecordRestoration, VolumesOf},
     event::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     facts::{Facts, LastKnownNode, open_actions},
     input::{Input, LabelWrite},
@@ -77,7 +79,7 @@ pub use self::{
 use crate::{
     domain::{
         ChangeSchedule, Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid,
-        seconds,
+        WaitForVolumes, seconds,
     },
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Note},
     lifecycle::{ActionSeen, HookFacts, LimitSettings},
@@ -105,6 +107,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// When nodes leave load balancers; `None`: early for spot and ending states, late for hooks.
     pub exclude: Option<Exclusion>,
+    /// Which drains wait until the volumes of their pods are detached.
+    pub wait_for_volumes: WaitForVolumes,
     /// How long completion waits after the end of a drain (`--complete-delay`).
     pub complete_delay: Duration,
     /// When the drain before a scheduled change begins (`--scheduled-lead`).
@@ -130,6 +134,7 @@ pub struct Fleet {
     hook_nodes: BTreeMap<LifecycleAction, NodeName>,
     claims: claims::Claims,
     planned: planned::PlannedChanges,
+    volumes: volumes::VolumeWaits,
     /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
@@ -189,6 +194,7 @@ impl Fleet {
             hook_nodes: BTreeMap::new(),
             claims: claims::Claims::default(),
             planned: planned::PlannedChanges::default(),
+            volumes: volumes::VolumeWaits::default(),
             wakes: BTreeSet::new(),
             found_instances: BTreeMap::new(),
             looking_up_instance: BTreeSet::new(),
@@ -271,6 +277,7 @@ impl Fleet {
                 self.contradiction_found(&node, &uid, finding);
             }
             Input::ReplacementReady { node, uid } => self.replacement_ready(&node, &uid),
+            Input::VolumesRead(seen) => self.volumes_read(seen),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
             Input::Recovered(node) => self.recovered(&node),
             Input::SilentNodeRead { node, uid, found } => {
@@ -345,6 +352,8 @@ impl Fleet {
                 }));
             }
             drain::Effect::AskNode => self.ask_silent_node(node),
+            drain::Effect::AskVolumes => self.ask_volumes(node),
+            drain::Effect::StopAskingVolumes => self.volumes.end(node),
             // The leader gave up the lease when the drain of its own node began (`housekeeping`).
             // If no other replica took it, the leader evicts its own pod nevertheless.
             drain::Effect::OnlyOwnPodLeft => self.out.report(node, DrainEvent::OnlyOwnPodLeft),
@@ -388,7 +397,12 @@ impl Fleet {
             (true, false) => self.statuses_reported_at.plus(STATUS_INTERVAL),
             (true, true) => Moment::MAX,
         };
-        first.min(dispatcher).min(regular).min(report).min(self.planned.next_wake())
+        first
+            .min(dispatcher)
+            .min(regular)
+            .min(report)
+            .min(self.planned.next_wake())
+            .min(self.volumes.next_wake())
     }
 
     fn tick(&mut self) {
@@ -410,6 +424,7 @@ impl Fleet {
             self.dispatch(DispatchInput::Tick);
         }
         self.look_at_planned();
+        self.look_at_volumes();
         self.handle_changed_drains(now);
         if now >= self.last_second.plus(Duration::from_millis(990)) {
             self.last_second = now;

@@ -1,5 +1,5 @@
-//! Events on nodes whose drain is paused, whose pods are blocked or come back, or whose lifecycle
-//! actions are kept open: which ones, and how often.
+//! Events on nodes whose drain is paused, whose pods are blocked or come back, whose volumes are
+//! still attached, or whose lifecycle actions are kept open: which ones, and how often.
 
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub fn end_in_event(message: &str) -> Option<Moment> {
 pub(super) struct ReportedEvents {
     paused: bool,
     blocked: Option<(String, Moment)>,
+    volumes: Option<(String, Moment)>,
     came_back: Option<Moment>,
     heartbeats: u64,
     kept_open: Option<Moment>,
@@ -52,6 +53,8 @@ struct CurrentState {
     paused: bool,
     /// The text of the Event about blocked pods; `None` if no pod is blocked.
     blocked: Option<String>,
+    /// The text of the Event about volumes that are attached; `None` if the drain waits for none.
+    volumes: Option<String>,
     /// The text of the Event about owners whose pods come back; `None` if no owner's pods do.
     came_back: Option<String>,
     /// The number of heartbeats that AWS has accepted.
@@ -66,8 +69,16 @@ enum NodeEvent {
     Paused,
     Resumed,
     Blocked(String),
+    Volumes(String),
     ComeBack(String),
     KeptOpen,
+}
+
+/// Whether an Event with this text is due. `reported`: the last one of its kind.
+fn is_text_due(reported: Option<&(String, Moment)>, text: &str, now: Moment) -> bool {
+    reported.is_none_or(|(reported, at)| {
+        now >= at.plus(if reported == text { INTERVAL_UNCHANGED } else { INTERVAL_CHANGED })
+    })
 }
 
 impl ReportedEvents {
@@ -77,14 +88,17 @@ impl ReportedEvents {
             self.paused = node.paused;
             return Some(if node.paused { NodeEvent::Paused } else { NodeEvent::Resumed });
         }
-        if let Some(text) = node.blocked.as_ref().filter(|_| !node.paused) {
-            let is_due = self.blocked.as_ref().is_none_or(|(reported, at)| {
-                now >= at.plus(if reported == text { INTERVAL_UNCHANGED } else { INTERVAL_CHANGED })
-            });
-            if is_due {
-                self.blocked = Some((text.clone(), now));
-                return Some(NodeEvent::Blocked(text.clone()));
-            }
+        if let Some(text) = node.blocked.as_ref().filter(|_| !node.paused)
+            && is_text_due(self.blocked.as_ref(), text, now)
+        {
+            self.blocked = Some((text.clone(), now));
+            return Some(NodeEvent::Blocked(text.clone()));
+        }
+        if let Some(text) = &node.volumes
+            && is_text_due(self.volumes.as_ref(), text, now)
+        {
+            self.volumes = Some((text.clone(), now));
+            return Some(NodeEvent::Volumes(text.clone()));
         }
         if let Some(text) = &node.came_back {
             // The drain itself reports the first one.
@@ -137,6 +151,7 @@ impl Fleet {
             NodeEvent::Paused => DrainEvent::Paused { by: state.paused_by },
             NodeEvent::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             NodeEvent::Blocked(text) => DrainEvent::Blocked(text),
+            NodeEvent::Volumes(text) => DrainEvent::VolumesAttached(text),
             NodeEvent::ComeBack(text) => DrainEvent::PodsComeBack(text),
             NodeEvent::KeptOpen => {
                 DrainEvent::HooksKeptOpen(self.lookup.open_actions(&state.record, &state.instance))
@@ -155,10 +170,24 @@ impl Fleet {
         Some(CurrentState {
             paused: state.paused_by.is_paused(),
             blocked: if state.paused_by.is_paused() { None } else { self.blocked_text(name, now) },
+            volumes: self.volumes_text(name),
             came_back: (!owners.is_empty()).then(|| list(&owners)),
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
             accepted: state.limits.accepted,
         })
+    }
+
+    /// The text of the Event about volumes: which ones are attached, and until when the drain waits.
+    /// `None` if it waits for none.
+    fn volumes_text(&self, name: &NodeName) -> Option<String> {
+        let state = self.drains.get(name)?;
+        let attached = state.drain()?.attached_volumes()?;
+        let are = if attached.count == 1 { "is" } else { "are" };
+        let ends = self
+            .lasting_limits(state)
+            .end_at
+            .map_or_else(String::new, |at| format!(" {ENDS_BEFORE}{at:.0}{ENDS_AFTER}"));
+        Some(format!("No pod is left. {attached} {are} still attached.{ends}"))
     }
 
     /// The text of the Event about blocked pods: which ones have been blocked for a while, by which
@@ -223,6 +252,7 @@ mod tests {
         CurrentState {
             paused: false,
             blocked: Some(blocked.to_owned()).filter(|b| !b.is_empty()),
+            volumes: None,
             came_back: None,
             heartbeats: 0,
             accepted: at(0),
@@ -265,6 +295,18 @@ mod tests {
             (1170, "c", blocked("c")),
         ] {
             assert_eq!(reported.next_event(&node(text), at(s)), expected, "{s} {text}");
+        }
+    }
+
+    #[test]
+    fn volumes_are_reported_at_once_and_then_rarely() {
+        let mut reported = ReportedEvents::default();
+        for (s, text, expected) in
+            [(0, "2", true), (1, "2", false), (2, "1", false), (300, "1", true), (839, "1", false)]
+        {
+            let node = CurrentState { volumes: Some(text.to_owned()), ..node("") };
+            let event = expected.then(|| NodeEvent::Volumes(text.to_owned()));
+            assert_eq!(reported.next_event(&node, at(s)), event, "{s} {text}");
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     domain::{
         EvictionStart, InstanceId, InterruptionFacts, LifecycleAction, Limits, Moment, Node,
-        NodeName, ReadSettings,
+        NodeName, ReadSettings, WaitForVolumes,
     },
     drain::{self, Drain, Input, Start},
     lifecycle::RecordClock,
@@ -228,7 +228,13 @@ impl Fleet {
         let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
-        let drain = Drain::new(start, Arc::clone(&self.settings.drain));
+        let mut drain = Drain::new(start, Arc::clone(&self.settings.drain));
+        if self.settings.wait_for_volumes != WaitForVolumes::Never {
+            drain = drain.waiting_for_volumes();
+        }
+        if !began_here {
+            drain = drain.taken_over();
+        }
         let begin = Begin {
             node: Arc::clone(node),
             instance: instance.clone(),
@@ -435,6 +441,7 @@ impl Fleet {
         self.claims.forget(&state.instance, name, completion, &mut self.out);
         self.out.push(Effect::StopVerifying(name.clone()));
         self.out.push(Effect::StopReadingSilent(name.clone()));
+        self.volumes.end(name);
         self.out.report(name, DrainEvent::Forgotten);
         self.out.deadline_is(name, None);
         if let Some(wake) = state.wake_at {

@@ -60,6 +60,7 @@ pub struct Metrics {
     sweep_decided: Counters<1>,
     scheduled_event_rounds: Counters<1>,
     scheduled_events: Counters<1>,
+    volume_waits: Counters<1>,
     gone_nodes: Counters<1>,
     impaired: Counters<1>,
     impaired_waiting: Gauges<1>,
@@ -200,6 +201,12 @@ impl Metrics {
                 "scheduled_events",
                 "Scheduled events of our instances that EC2 showed and their nodes did not, by \
                  outcome. planned: noted on the node",
+            ),
+            volume_waits: reg(
+                &mut r,
+                "volume_waits",
+                "Drains that waited for volumes of their pods to be detached, or could not read them \
+                 (--wait-for-volumes), by how the wait ended",
             ),
             gone_nodes: reg(
                 &mut r,

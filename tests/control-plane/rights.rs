@@ -14,8 +14,8 @@ use crate::{
     audit::{self, Call, USER, calls},
     cluster::{ADMIN, SUNDOWN},
     hands::{
-        accepted, completed_by_sundown, delete, hold, hold_with, node_path, patch, pod_path,
-        stage_of_ours, wait_for,
+        accepted, completed_by_sundown, delete, hold, hold_with, node_path, patch, pod, pod_path,
+        run_pod, stage_of_ours, wait_for,
     },
     process::{run, sundown},
     stage::{Stage, node_name},
@@ -185,6 +185,36 @@ async fn launch(stage: &Stage) {
     completed_by_sundown(stage, &new).await;
 }
 
+/// A pod that stays with an attached volume, and one with a claim that Sundown evicts: so Sundown
+/// asks for volumes, and whose they are.
+async fn attach_volume_of_a_pod_that_stays(stage: &Stage, instance: &str) {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "stays" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "pv-stays",
+            "resources": { "requests": { "storage": "1Gi" } }
+        },
+    });
+    stage.create("/api/v1/namespaces/default/persistentvolumeclaims", &claim).await;
+    let attachment = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": { "name": "stays" },
+        "spec": {
+            "attacher": "none.example.com", "nodeName": node_name(instance),
+            "source": { "persistentVolumeName": "pv-stays" }
+        },
+    });
+    stage.create("/apis/storage.k8s.io/v1/volumeattachments", &attachment).await;
+    let toleration = json!([{ "key": "sundown.dev/interruption", "operator": "Exists" }]);
+    for (name, tolerations) in [("keeper", toleration), ("database", json!([]))] {
+        let mut pod = pod(name, &node_name(instance), 1);
+        pod["spec"]["tolerations"] = tolerations;
+        pod["spec"]["volumes"] =
+            json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "stays" } }]);
+        run_pod(stage, &pod).await;
+    }
+}
+
 async fn everything(stage: &Stage) {
     let instances = stage.group(3).await;
     let agent = json!({
@@ -209,6 +239,7 @@ async fn everything(stage: &Stage) {
     // With more grace than there is time it may be deleted at once when its eviction is refused.
     hold_with(stage, "stubborn", &instances[0], 7200).await;
     hold(stage, "released", &instances[1]).await;
+    attach_volume_of_a_pod_that_stays(stage, &instances[0]).await;
     let mut sundown = stage.leader("sundown", &["--force-after", "0"]).await;
 
     command(stage, &["pause", "--lease-namespace", "sundown"]).await;

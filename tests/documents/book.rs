@@ -183,8 +183,15 @@ fn the_record_on_the_page_is_one_and_every_field_is_explained() {
 #[test]
 fn the_words_of_the_concepts_are_those_of_the_code() {
     let page = read("docs/concepts.md");
-    let phases = [Phase::Listing, Phase::Marked, Phase::Draining, Phase::Paused, Phase::Ended]
-        .map(|p| p.as_str().to_owned());
+    let phases = [
+        Phase::Listing,
+        Phase::Marked,
+        Phase::Draining,
+        Phase::Volumes,
+        Phase::Paused,
+        Phase::Ended,
+    ]
+    .map(|p| p.as_str().to_owned());
     assert_eq!(first_column(&page, "## Drain"), BTreeSet::from(phases));
     let left = Vec::new;
     let outcomes = [

@@ -44,6 +44,11 @@ pub fn of_maintenance_condition() -> Grants {
     of([Target::PatchNodeStatus])
 }
 
+/// Not needed with `--wait-for-volumes=never`.
+pub fn of_volumes() -> Grants {
+    of([Target::ListVolumeAttachments, Target::GetVolumeClaim])
+}
+
 /// Needed only with `--delete-node`.
 pub fn of_deleted_nodes() -> Grants {
     of([Target::DeleteNode])

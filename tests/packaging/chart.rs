@@ -60,6 +60,7 @@ const ALL: &[&str] = &[
     "config.podOrder=together",
     "config.drainDaemonset={logging/fluent-bit,kube-system/shipper}",
     "config.excludeFromLoadBalancers=late",
+    "config.waitForVolumes=never",
     "config.completeDelay=1s",
     "config.minDrainTime=4s",
     "config.maxEvictions=64",

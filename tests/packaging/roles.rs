@@ -105,6 +105,23 @@ fn without_force_nothing_can_delete_a_pod() {
 }
 
 #[test]
+fn the_rights_to_read_volumes_are_only_where_sundown_waits_for_them() {
+    let Some(tools) = Tools::found() else { return };
+    let all = calls::of_cluster();
+    let without: Grants = all.difference(&calls::of_volumes()).cloned().collect();
+    let by_env = r#"extraEnv=[{"name":"SUNDOWN_WAIT_FOR_VOLUMES","value":"never"}]"#;
+    for (args, expected) in [
+        (&["--set", "config.waitForVolumes=never"][..], &without),
+        (&["--set-json", by_env], &without),
+        (&["--set", "extraArgs={--wait-for-volumes=never}"], &without),
+        (&["--set", "config.waitForVolumes=hooks"], &all),
+    ] {
+        let objects = tools.objects("minimal", args);
+        assert_eq!(&granted(&objects, "ClusterRole", "sundown"), expected, "{args:?}");
+    }
+}
+
+#[test]
 fn the_right_to_patch_the_status_of_pods_is_in_a_role_of_its_own_and_only_where_it_is_asked_for() {
     let Some(tools) = Tools::found() else { return };
     let objects = tools.objects("minimal", &["--set", "rbac.disruptionTarget=true"]);

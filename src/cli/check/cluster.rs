@@ -18,7 +18,7 @@ use crate::{
     cli::words::count,
     cluster::{LEASE_VERBS, Right, Target, rights},
     config::Config,
-    domain::{ForceAfter, Kind, PAUSE, Response, seconds, with_causes},
+    domain::{ForceAfter, Kind, PAUSE, Response, WaitForVolumes, seconds, with_causes},
 };
 
 /// How long one request may take.
@@ -55,6 +55,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
                 && config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore
         }
         Target::DeleteNode => config.drain.gone_nodes.delete && !config.dry_run,
+        Target::ListVolumeAttachments | Target::GetVolumeClaim => {
+            config.drain.wait_for_volumes != WaitForVolumes::Never && !config.dry_run
+        }
         // A dry run does not wait for launches.
         Target::GetDaemonSet | Target::GetNodeLease => !config.dry_run,
         _ => !config.dry_run || !of_pods.contains(t),
@@ -102,7 +105,8 @@ pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Fi
             Ok(false) => {
                 let remedy = "compare the roles with those of the chart or of deploy/manifests, \
                     and their bindings with the account of the pods";
-                found.push(Finding::no(POINT, words(right), "RBAC does not allow it", remedy));
+                let missing = Finding::no(POINT, words(right), "RBAC does not allow it", remedy);
+                found.push(if is_for_volumes(right) { missing.advice() } else { missing });
             }
             Err(why) => found.push(Finding::cannot_tell(
                 POINT,
@@ -113,6 +117,13 @@ pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Fi
         }
     }
     found
+}
+
+/// Without this right Sundown works, and waits for no volume (`--wait-for-volumes`).
+fn is_for_volumes(needed: &Needed) -> bool {
+    [Target::ListVolumeAttachments, Target::GetVolumeClaim]
+        .into_iter()
+        .any(|target| rights(target).contains(&needed.right))
 }
 
 /// What a pod's object shows of the program that runs in it.

@@ -140,6 +140,20 @@ reasons! {
          API server's message. The Event on the node names the pods, their budgets, when they are \
          deleted by force, and when the drain ends. It comes again every 5 to 9 minutes."
         => "It depends on the [reason](operations.md#reasons-of-blocked-pods).";
+    /// Volumes of drained pods are attached to the node.
+    VolumesAttached [Normal, Warning] [Node]
+        "No pod is left on the node, and volumes of its pods are still attached. Sundown waits with \
+         the completion of the lifecycle action until they are detached, until the end of the drain \
+         at the latest. The message names the volumes. It comes again every 5 to 9 minutes. \
+         `Warning`: the drain has ended, and the volumes were still attached."
+        => "If they stay: [volumes stay attached](operations.md#volumes-stay-attached).";
+    /// Sundown cannot tell which volumes are attached to the node.
+    VolumesUnknown [Warning] [Node]
+        "Sundown could not read which volumes are attached to the drained node: it lacks a right, or \
+         the API server did not answer for two minutes. It does not wait for them. The message has \
+         the error."
+        => "If a right is missing: [volumes stay \
+            attached](operations.md#volumes-stay-attached).";
     /// A drain is paused.
     Paused [Warning] [Node]
         "The drain of the node is paused, by the annotation of the node or of the Lease."

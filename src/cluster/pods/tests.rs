@@ -75,6 +75,10 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
     odd["metadata"]["finalizers"] = json!(["example.com/wait"]);
     odd["spec"]["tolerations"] =
         json!([{"operator": "Exists"}, {"key": "sundown.dev/interruption", "operator": "Exists"}]);
+    odd["spec"]["volumes"] = json!([
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "b"}}
+    ]);
     fake.put(PODS, odd);
     let mut bare = pod("p2", "a");
     bare["metadata"] =
@@ -85,6 +89,7 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
     let mut damaged = pod("p3", "a");
     damaged["metadata"]["labels"] = json!("none");
     damaged["status"] = json!([]);
+    damaged["spec"]["volumes"] = json!([{"name": "a", "ephemeral": {}}]);
     fake.put(PODS, damaged);
     let (feed, mut events) = feed(&fake, 32);
     feed.attach(&"a".into());
@@ -99,6 +104,7 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
         (p1.grace, p1.owner.as_ref().unwrap().kind.as_str(), p1.labels.get("app")),
         (seconds(20), "ReplicaSet", Some("web"))
     );
+    assert_eq!([p1.has_claims, p2.has_claims, p3.has_claims], [true, false, true]);
     assert!(!p2.mirror && !p2.finalizers && !p2.tolerates_us && !p2.ready && p2.owner.is_none());
     assert_eq!((p2.grace, p2.phase, p2.uid.as_str()), (seconds(30), Phase::Unknown, "u2"));
     assert_eq!(

@@ -6,6 +6,7 @@
 mod budget;
 mod node;
 mod pod;
+mod volume;
 
 use std::{
     borrow::Cow,
@@ -23,6 +24,7 @@ pub(super) use self::{
     budget::budget,
     node::node,
     pod::{ReadPod, node_of, pod},
+    volume::{Attachment, ClaimsOfPod, attachment, claims_of_pod, volume_of_claim},
 };
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Moment, Selector};
 

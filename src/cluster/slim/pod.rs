@@ -62,6 +62,16 @@ struct PodSpec {
     tolerations: Vec<Toleration>,
     #[serde(deserialize_with = "or_default")]
     priority: i32,
+    #[serde(deserialize_with = "or_default")]
+    volumes: Vec<Volume>,
+}
+
+/// A volume, as far as it shows whether it has a PersistentVolumeClaim.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Volume {
+    persistent_volume_claim: Option<IgnoredAny>,
+    ephemeral: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -123,6 +133,7 @@ fn salvage(value: &Value) -> Option<SlimPod> {
         termination_grace_period_seconds: part(value, "/spec/terminationGracePeriodSeconds"),
         tolerations: part(value, "/spec/tolerations").unwrap_or_default(),
         priority: part(value, "/spec/priority").unwrap_or_default(),
+        volumes: part(value, "/spec/volumes").unwrap_or_default(),
     };
     let status = PodStatus {
         phase: part(value, "/status/phase").unwrap_or_default(),
@@ -158,6 +169,10 @@ impl From<SlimPod> for Pod {
             tolerates_us: spec.tolerations.iter().any(|t| t.key == TAINT),
             priority: spec.priority,
             finalizers: !metadata.finalizers.is_empty(),
+            has_claims: spec
+                .volumes
+                .iter()
+                .any(|v| v.persistent_volume_claim.is_some() || v.ephemeral.is_some()),
         }
     }
 }

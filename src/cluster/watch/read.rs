@@ -57,6 +57,8 @@ pub(in crate::cluster) struct Listed<T> {
 pub(in crate::cluster) struct Reader<D> {
     cluster: Cluster,
     decode: D,
+    /// How many objects one page of a LIST has.
+    page: u32,
     logged: BTreeSet<String>,
 }
 
@@ -79,7 +81,13 @@ struct PageMeta {
 
 impl<D: Decode> Reader<D> {
     pub(in crate::cluster) fn new(cluster: &Cluster, decode: D) -> Self {
-        Self { cluster: cluster.clone(), decode, logged: BTreeSet::new() }
+        let page = cluster.settings().page;
+        Self { cluster: cluster.clone(), decode, page, logged: BTreeSet::new() }
+    }
+
+    /// With pages of this many objects, for objects that are small.
+    pub(in crate::cluster) fn with_page(self, page: u32) -> Self {
+        Self { page, ..self }
     }
 
     /// Lists all objects of the collection, page by page. The LIST names no version, so the API
@@ -103,11 +111,7 @@ impl<D: Decode> Reader<D> {
     ) -> Result<Listed<D::Object>, ClusterError> {
         let mut all =
             Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
-        let mut params = ListParams::default().limit(if collection.listed {
-            self.cluster.settings().page
-        } else {
-            1
-        });
+        let mut params = ListParams::default().limit(if collection.listed { self.page } else { 1 });
         params.field_selector.clone_from(&collection.fields);
         loop {
             let broken = |e: &dyn std::fmt::Display, problem| {

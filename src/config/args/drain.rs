@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
-        KindThen, PodOrder, WeeklyWindow,
+        KindThen, PodOrder, WaitForVolumes, WeeklyWindow,
     },
 };
 
@@ -188,6 +188,17 @@ pub struct DrainArgs {
     /// label. Sundown removes them together with its own
     #[arg(long, env = "SUNDOWN_COMPAT", value_name = "HANDLER")]
     pub compat: Option<Compat>,
+    /// Whether a drain waits until the volumes of its pods are detached from the node, until its
+    /// deadline at the latest: `hooks` (before Sundown completes a lifecycle action) or `never`.
+    /// Needs the permissions to list `volumeattachments` and to get `persistentvolumeclaims`
+    #[arg(
+        long,
+        env = "SUNDOWN_WAIT_FOR_VOLUMES",
+        value_name = "WHEN",
+        default_value = d::WAIT_FOR_VOLUMES,
+        value_enum,
+    )]
+    pub wait_for_volumes: WaitForVolumes,
     /// How long to wait after a drain before completing its lifecycle actions, so that log shippers
     /// can finish
     #[arg(

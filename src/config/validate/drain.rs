@@ -134,6 +134,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         disruption_target: a.disruption_target,
         maintenance_condition: a.maintenance_condition,
         gone_nodes: GoneNodes { taint: a.out_of_service_taint, delete: a.delete_node },
+        wait_for_volumes: a.wait_for_volumes,
         complete_delay: a.complete_delay,
         min_time: a.min_drain_time,
         max_in_flight,

@@ -1,19 +1,21 @@
 //! The facts that the fleet reads, and the questions that it asks AWS and Kubernetes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use crate::{
-    cluster::PodFeed,
+    cluster::{PodFeed, attached_volumes},
     controller::{
         context::Term,
         hooks::{NamedBy, Proof},
     },
-    domain::{Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Ready, seconds},
+    domain::{
+        Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Ready, VolumesSeen, seconds,
+    },
     drain::SilenceEvidence,
-    fleet::{Facts, Input, LastKnownNode},
+    fleet::{Facts, Input, LastKnownNode, VolumesOf},
     lifecycle::{EndAnswer, EndCheck, EndFound, Skew},
     runtime::Backoff,
     triage::{self},
@@ -21,6 +23,8 @@ use crate::{
 
 /// The pause before the same question is asked again.
 const ASK_AGAIN: std::time::Duration = seconds(5);
+/// How long to wait for the volumes of all nodes.
+const ANSWERED_WITHIN: std::time::Duration = seconds(25);
 /// The pause before the log repeats that a Node cannot be read.
 const LOG_AGAIN: std::time::Duration = seconds(60);
 
@@ -212,6 +216,23 @@ pub(super) async fn instance_state(term: Term, node: NodeName, instance: Instanc
         };
         return term.send(Input::InstanceEnds { node, instance, has_ended });
     }
+}
+
+/// Reads which volumes of drained pods are attached to these nodes. Each call has the deadline of
+/// any call; a cluster with very many attachments has [`ANSWERED_WITHIN`] for all of them.
+pub(super) async fn volumes(term: Term, nodes: BTreeMap<NodeName, VolumesOf>) {
+    let of_nodes = nodes.iter().map(|(name, of)| (name.clone(), of.staying.clone())).collect();
+    let read = attached_volumes(&term.shared.cluster, &of_nodes);
+    let seen = tokio::time::timeout(ANSWERED_WITHIN, read).await.unwrap_or_else(|_| {
+        let error = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
+        let unanswered = VolumesSeen::Unanswered(error);
+        nodes.keys().map(|name| (name.clone(), unanswered.clone())).collect()
+    });
+    let of_node = |(name, seen)| {
+        let uid = nodes.get(&name)?.uid.clone();
+        Some((name, (uid, seen)))
+    };
+    term.send(Input::VolumesRead(seen.into_iter().filter_map(of_node).collect()));
 }
 
 /// Reads a Node from the API server, and retries until that succeeds.

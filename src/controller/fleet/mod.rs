@@ -88,6 +88,7 @@ fn settings(term: &Term) -> Settings {
         },
         limits: limit_settings(config),
         exclude: config.exclude,
+        wait_for_volumes: config.wait_for_volumes,
         complete_delay: config.complete_delay,
         changes: config.changes,
         shows_maintenance: config.maintenance_condition,

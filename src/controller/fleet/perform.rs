@@ -145,6 +145,7 @@ impl Performer {
                 });
                 self.verifying.entry(node).or_default().push(task);
             }
+            Question::Volumes(nodes) => self.term.spawn(lookups::volumes(term, nodes)),
             Question::SilentNode { node, uid } => {
                 let task = self.term.spawn_scoped(lookups::silent_node(term, node.clone(), uid));
                 self.reading_silent.insert(node, task);

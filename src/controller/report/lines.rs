@@ -56,6 +56,7 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "The order to force the drain (sundown.dev/force) was taken back: it \
                 waits for gates and budgets again.");
         }
+        DrainEvent::VolumesAttached(text) => info!(%node, "{text}"),
         DrainEvent::SettingsIgnored(problems) => {
             for problem in problems {
                 warn!(

@@ -5,6 +5,7 @@ mod lines;
 mod nodes;
 mod pods;
 pub(super) mod reported;
+mod volumes;
 
 use tracing::Span;
 

@@ -123,6 +123,7 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             (Normal, EventReason::Resumed, format!("The drain goes on.{ends}"))
         }
         DrainEvent::Blocked(text) => (Warning, EventReason::Blocked, text.clone()),
+        DrainEvent::VolumesAttached(text) => (Normal, EventReason::VolumesAttached, text.clone()),
         DrainEvent::PodsComeBack(text) => (Warning, EventReason::PodsComeBack, text.clone()),
         DrainEvent::NoLongerManaged { is_ignored } => {
             let why = no_longer_managed(*is_ignored);

@@ -106,6 +106,7 @@ impl Term {
                 let message = came_back(namespace, owner, *new);
                 self.note_about_node(node, EventReason::PodsComeBack, message);
             }
+            Note::VolumeWaitEnded { end, took } => self.report_volumes(node, end, *took),
             Note::OrphanedDaemonSet { pod, daemon_set } => {
                 warn!(%pod, daemon_set, "A pod's DaemonSet does not exist; the pod is drained like \
                     any other.");

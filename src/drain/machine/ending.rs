@@ -121,7 +121,7 @@ impl Drain {
         // node is empty.
         let may_end = self.looks_empty() && self.limits.verification.may_end();
         let empty = (may_end && self.tally.gone == 0 && !self.view.is_blind())
-            .then(|| self.may_end_empty_from());
+            .then(|| self.volumes.gives_up_at().unwrap_or_else(|| self.may_end_empty_from()));
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
         let unreachable = self.gives_up_at();
         let (unreachable, end) =
@@ -140,6 +140,11 @@ impl Drain {
             self.view.relist();
             self.effects.push(Effect::Relist);
         }
+        let is_empty =
+            self.ends_when_empty() && self.is_empty(now) && self.limits.verification.may_end();
+        if !is_empty {
+            self.stop_waiting_for_volumes();
+        }
         if !self.ends_when_empty() {
             // A paused drain goes on until the pause is over.
             if !self.paused && self.ends_by_time_at().is_some_and(|at| at <= now) {
@@ -150,10 +155,13 @@ impl Drain {
                     Outcome::NotEvicted { left }
                 });
             }
-        } else if self.is_empty(now) && self.limits.verification.may_end() {
+        } else if is_empty && self.are_volumes_settled(now) {
             self.end(Outcome::Empty);
         } else if self.paused {
             // The deadline is kept and shown, but does not end a paused drain.
+        } else if is_empty && self.limits.end_at.is_some_and(|at| at <= now) {
+            self.give_up_volumes_at_deadline(now);
+            self.end(Outcome::Empty);
         } else if self.limits.end_at.is_some_and(|at| at <= now) {
             let left = self.left();
             self.end(if self.limits.force_at.is_some() {

@@ -21,6 +21,7 @@ mod scenarios;
 mod unanswered;
 mod untried;
 mod verification;
+mod volumes;
 mod withdrawn;
 mod world;
 
@@ -62,6 +63,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         tolerates_us: false,
         priority: 0,
         finalizers: false,
+        has_claims: false,
     }
 }
 

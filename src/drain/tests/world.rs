@@ -399,6 +399,8 @@ impl World {
                     self.latency,
                     Later::Feed(node.clone(), Input::Node(NodeCondition::StillUnreachable)),
                 ),
+                // Only a drain that waits for volumes asks for them.
+                Effect::AskVolumes | Effect::StopAskingVolumes => unreachable!("{effect:?}"),
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
                 Effect::Relist => {
                     self.judge.relisted(self.now, node);

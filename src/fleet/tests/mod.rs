@@ -10,6 +10,7 @@ mod responses;
 mod settings;
 mod transitions;
 mod verification;
+mod volumes;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -109,6 +110,7 @@ impl World {
             dispatch: drain::DispatchSettings::default(),
             limits: LimitSettings::default(),
             exclude: Some(exclude),
+            wait_for_volumes: WaitForVolumes::Never,
             complete_delay: Duration::ZERO,
             changes: crate::domain::ChangeSchedule { lead: Duration::from_hours(1), window: None },
             shows_maintenance: true,
@@ -198,6 +200,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::Replacement { .. }) => "ask for a replacement",
         Effect::Ask(Question::SilentNode { .. }) => "read the silent node",
         Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
+        Effect::Ask(Question::Volumes(_)) => "ask for volumes",
         Effect::StopAskingState(_) => "stop asking for the instance",
         Effect::Ask(Question::Node(_)) => "read the node",
         Effect::Ask(Question::DaemonSet { .. }) => "ask for the DaemonSet",

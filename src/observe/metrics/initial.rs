@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Counters, Labels, Metrics};
 use crate::{
-    domain::{Kind, SettingFault, SettingSource},
+    domain::{Kind, SettingFault, SettingSource, VolumeWaitEnd},
     observe::labels::{
         CompletionResult, DrainEnd, GoneNodeStep, HeartbeatResult, ImpairedStep, MessageOutcome,
         PodState, RecordEvent, SweepResult, TraceResult, WebhookResult,
@@ -92,6 +92,9 @@ impl Metrics {
         }
         for outcome in MessageOutcome::OF_SWEEP {
             touch(&self.sweep_decided, [("outcome", outcome.as_str())]);
+        }
+        for end in VolumeWaitEnd::LABELS {
+            touch(&self.volume_waits, [("result", end)]);
         }
         for step in GoneNodeStep::ALL {
             touch(&self.gone_nodes, [("step", step.as_str())]);

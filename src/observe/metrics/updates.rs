@@ -90,6 +90,13 @@ impl Metrics {
         self.deadline_misses.inc();
     }
 
+    /// Counts a wait for volumes that has ended. `end`: how ([`VolumeWaitEnd::as_str`]).
+    ///
+    /// [`VolumeWaitEnd::as_str`]: crate::domain::VolumeWaitEnd::as_str
+    pub fn volume_wait(&self, end: &'static str) {
+        self.volume_waits.get_or_create(&[("result", end)]).inc();
+    }
+
     /// Sets how many pods are in this state, over all drains.
     pub fn set_pods(&self, state: PodState, count: usize) {
         set(&self.pods.get_or_create(&[("state", state.as_str())]), count);

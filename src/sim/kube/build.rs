@@ -97,6 +97,8 @@ pub struct PodShape {
     pub stuck: bool,
     /// `metadata.finalizers`: no controller removes them.
     pub finalizers: Vec<String>,
+    /// The names of the PersistentVolumeClaims that its volumes use. The claims need not exist.
+    pub claims: Vec<String>,
     /// `spec.tolerations`, as JSON.
     pub tolerations: Vec<Value>,
     /// `spec.nodeSelector`.

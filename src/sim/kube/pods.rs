@@ -57,6 +57,10 @@ pub(super) fn template(shape: &PodShape, app: &str) -> Value {
         "containers": [container],
         "terminationGracePeriodSeconds": shape.grace.map_or(30, |g| g.as_secs())
     });
+    if !shape.claims.is_empty() {
+        let volume = |claim: &String| json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } });
+        spec.put("volumes", shape.claims.iter().map(volume).collect::<Vec<_>>());
+    }
     if !shape.tolerations.is_empty() {
         spec.put("tolerations", shape.tolerations.clone());
     }

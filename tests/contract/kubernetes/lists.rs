@@ -100,6 +100,30 @@ pub fn cases() -> Vec<Case> {
                     "*",
                     Value::Null
                 ),
+                // So Sundown lists all of them (src/cluster/volumes.rs).
+                get("/apis/storage.k8s.io/v1/volumeattachments?fieldSelector=spec.nodeName%3Da")
+                    .refused(400, "BadRequest", "*", Value::Null),
+            ],
+        ),
+        Case::new(
+            "a_volume_attachment_names_its_node_and_its_volume",
+            steps![
+                post(
+                    "/apis/storage.k8s.io/v1/volumeattachments",
+                    json!({
+                        "metadata": { "name": "$ns-a" },
+                        "spec": {
+                            "attacher": "none.example.com", "nodeName": "$ns-none",
+                            "source": { "persistentVolumeName": "$ns-pv" }
+                        }
+                    })
+                ),
+                get("/apis/storage.k8s.io/v1/volumeattachments/$ns-a").shows(json!({
+                    "spec": {
+                        "nodeName": "$ns-none", "source": { "persistentVolumeName": "$ns-pv" }
+                    }
+                })),
+                delete("/apis/storage.k8s.io/v1/volumeattachments/$ns-a"),
             ],
         ),
         Case::new(

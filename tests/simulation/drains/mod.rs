@@ -24,6 +24,7 @@ mod results;
 mod settings;
 mod traces;
 mod trouble;
+mod volumes;
 
 use sundown::{
     domain::Moment,

@@ -15,7 +15,7 @@ use super::{
     Judge, ON_ITS_WAY, Response, SLACK,
     excuses::{
         COMPLETIONS, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS, SEE_BUDGETS,
-        SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
+        SEE_NODES, SEE_PODS, SEE_VOLUMES, Scope, WRITE_NODES,
     },
     in_time::WELL_AGAIN,
     is_us,
@@ -578,8 +578,16 @@ impl Judge<'_> {
         let empty = self.release_held_until(node, empty, at).map_or(empty, |at| at.max(empty));
         let latest = empty + self.longest_delay(&action.instance, at) + ROOM;
         // What was broken while pods still left the node, and is felt no longer, excuses nothing.
-        let needs =
-            &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
+        let needs = &[
+            MESSAGES,
+            SEE_NODES,
+            WRITE_NODES,
+            SEE_PODS,
+            SEE_VOLUMES,
+            SEE_BUDGETS,
+            REMOVE_PODS,
+            COMPLETIONS,
+        ];
         let scope = Scope::of_leader(needs).about(&action.instance, node);
         let excused =
             self.is_meddled(node, from, at) || self.is_excused(scope, empty, at.max(latest));

@@ -12,7 +12,9 @@ use sundown::sim::{
 
 use super::{
     Judge, SLACK,
-    excuses::{COMPLETIONS, EVENTS, LIST_PODS, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
+    excuses::{
+        COMPLETIONS, EVENTS, LIST_PODS, Needs, SEE_NODES, SEE_PODS, SEE_VOLUMES, Scope, WRITE_NODES,
+    },
     is_us,
     nodes::{RECORD, Write, is_claimed_twice, open_record, record},
     pooled::is_cordon_for_pool,
@@ -85,6 +87,14 @@ const ROWS: &[Row] = &[
     }),
     ("ShortenedGrace", WARNING, POD, |j, e, at| j.removed(e, at).any(|(_, is_short)| is_short)),
     ("Blocked", WARNING, BOTH, |j, e, at| j.is_held_up(e, at)),
+    ("VolumesAttached", &["Normal", "Warning"], NODE, |j, e, at| {
+        j.was_drained(&e.name, at) && j.is_empty_about(&e.name, at)
+    }),
+    ("VolumesUnknown", WARNING, NODE, |j, _, at| {
+        // The service gives up after two minutes at most.
+        let scope = Scope { needs: &[SEE_VOLUMES], of: None, process: None, without_leader: None };
+        j.is_excused(scope, at - Duration::from_secs(130), at + SECOND)
+    }),
     ("Paused", WARNING, NODE, |j, e, at| j.was_paused(&e.name, true, at)),
     ("Resumed", NORMAL, NODE, |j, e, at| j.was_paused(&e.name, false, at)),
     ("HookKeptOpen", NORMAL, NODE, |j, e, at| {

@@ -27,6 +27,8 @@ pub const WRITE_CONDITIONS: Needs = &["patch nodes/status"];
 pub const SEE_PODS: Needs = &["watch pods", "list pods", "get daemonsets", "list daemonsets"];
 /// To know for the first time what runs on a node.
 pub const LIST_PODS: Needs = &["list pods"];
+/// To know which volumes are attached.
+pub const SEE_VOLUMES: Needs = &["list volumeattachments", "get persistentvolumeclaims"];
 /// To know what budgets allow.
 pub const SEE_BUDGETS: Needs = &["watch poddisruptionbudgets", "list poddisruptionbudgets"];
 /// To make pods go.

@@ -20,6 +20,8 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
         "patch nodes",
         "update leases.coordination.k8s.io",
         "list poddisruptionbudgets.policy",
+        "list volumeattachments.storage.k8s.io",
+        "get persistentvolumeclaims",
     ] {
         assert!(all.iter().any(|w| w == word), "{word} is not in {all:?}");
     }
@@ -27,6 +29,8 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     let never = words(&["--force-after", "never"]);
     assert!(!never.contains(&"delete pods".to_owned()), "{never:?}");
     assert!(words(&["--disruption-target"]).contains(&"patch pods/status".to_owned()));
+    let volumes = words(&["--wait-for-volumes", "never"]);
+    assert!(!volumes.iter().any(|word| word.contains("volume")), "{volumes:?}");
     let status = "patch nodes/status".to_owned();
     assert!(!all.contains(&status), "{all:?}");
     assert!(words(&["--maintenance-condition"]).contains(&status));
@@ -65,6 +69,9 @@ fn each_missing_right_is_named_and_the_others_are_counted() {
     assert_eq!(answers(&|_| Ok(true)), [(Answer::Yes, String::new())]);
     let missing = answers(&|n| Ok(n.right.verb != "delete"));
     assert_eq!(missing, [(Answer::Yes, String::new()), (Answer::No, "delete pods".to_owned())]);
+    let of_volumes = answers(&|n| Ok(n.right.resource != "volumeattachments"));
+    let missing = (Answer::No, "list volumeattachments.storage.k8s.io".to_owned());
+    assert_eq!(of_volumes, [(Answer::Yes, String::new()), missing]);
     let unknown = answers(&|_| Err("gone".to_owned()));
     assert_eq!(unknown.len(), rights.len(), "each is named: {unknown:?}");
     assert!(unknown.iter().all(|(answer, _)| *answer == Answer::CannotTell), "{unknown:?}");

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
-const SHOWN_ELSEWHERE: [&str; 10] = [
+const SHOWN_ELSEWHERE: [&str; 11] = [
     "Blocked",
     "Forced",
     "ForceOrdered",
@@ -27,6 +27,7 @@ const SHOWN_ELSEWHERE: [&str; 10] = [
     "Paused",
     "Resumed",
     "TestReceived",
+    "VolumesAttached",
 ];
 
 impl Reader<'_> {
@@ -40,12 +41,22 @@ impl Reader<'_> {
         resumed.map_or(began, |at| at.max(began))
     }
 
-    /// The drain's latest end in the leader's last Event `Blocked` since `resumed_at`.
+    /// The drain's latest end in the leader's last Event `Blocked` or `VolumesAttached` since
+    /// `resumed_at`.
     pub(super) fn end_by_leader(&self, node: &Node, resumed_at: Moment) -> Option<Moment> {
         self.events_of(node, resumed_at)
-            .filter(|event| event.reason == "Blocked")
+            .filter(|event| ["Blocked", "VolumesAttached"].contains(&event.reason.as_str()))
             .max_by_key(|event| event.last)
             .and_then(|event| end_in_event(&event.message))
+    }
+
+    /// The volumes that the leader waits for, in its last Event since `resumed_at`; `None`: it waits
+    /// for none, as far as is known.
+    pub(super) fn attached_volumes(&self, node: &Node, resumed_at: Moment) -> Option<String> {
+        self.events_of(node, resumed_at)
+            .filter(|event| event.reason == "VolumesAttached" && !event.is_warning)
+            .max_by_key(|event| event.last)
+            .map(|event| event.message.clone())
     }
 
     pub(super) fn events_of<'a>(

@@ -116,6 +116,9 @@ impl Reader<'_> {
                 gate.state = GateState::Holds;
             }
         }
+        if count == 0 {
+            status.remarks.extend(self.attached_volumes(node, resumed_at));
+        }
         status.pods = Some(Pods {
             left: count,
             waiting: count.saturating_sub(blocked + leaving),

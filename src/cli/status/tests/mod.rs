@@ -89,6 +89,7 @@ fn pod(name: &str) -> Pod {
         tolerates_us: false,
         priority: 0,
         finalizers: false,
+        has_claims: false,
     }
 }
 

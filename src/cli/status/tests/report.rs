@@ -653,3 +653,22 @@ fn scheduled_changes_are_listed_with_the_time_at_which_their_drain_begins() {
     assert!(page.contains("Planned: AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED of c: begins at"));
     assert!(page.contains("its drain has begun or begins now."), "{page}");
 }
+
+#[test]
+fn a_node_without_pods_shows_the_volumes_that_its_drain_waits_for() {
+    let text = "No pod is left. 1 volume (pv-1) is still attached.";
+    let attached = |last| EventFacts {
+        is_warning: false,
+        ..event(Subject::Node("a".into()), "VolumesAttached", text, last)
+    };
+    let remarks = |pods: &[Pod], last| {
+        let mut facts = draining(pods);
+        facts.events = vec![attached(last)];
+        let node = report(&facts, None).nodes.remove(0);
+        assert!(node.events.is_empty(), "it is not listed twice: {:?}", node.events);
+        node.remarks
+    };
+    assert_eq!(remarks(&[], 3500), [text]);
+    assert!(remarks(&[], 3000).is_empty(), "an Event of an earlier drain");
+    assert!(remarks(&[pod("web")], 3500).is_empty(), "a pod has come since");
+}
