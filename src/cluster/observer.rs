@@ -15,7 +15,7 @@ pub enum Target {
     GetNode,
     /// PATCH of one node.
     PatchNode,
-    /// PATCH of the condition `MaintenancePlanned` of one node.
+    /// PATCH of the conditions of one node that Sundown sets.
     PatchNodeStatus,
     /// DELETE of one node (`--delete-node`).
     DeleteNode,

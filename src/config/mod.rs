@@ -143,6 +143,8 @@ pub struct DrainConfig {
     pub disruption_target: bool,
     /// Set the condition `MaintenancePlanned` of Nodes with a scheduled change.
     pub maintenance_condition: bool,
+    /// Set the conditions `DrainInProgress` and `Drained` of Nodes with a drain.
+    pub drain_conditions: bool,
     /// What is done with the Nodes of drained instances that are gone.
     pub gone_nodes: GoneNodes,
     /// Which drains wait until the volumes of their pods are detached.

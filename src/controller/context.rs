@@ -182,6 +182,12 @@ impl Term {
         lock.lock_owned().await
     }
 
+    /// The same, but `None` if another write of the Node is under way.
+    pub(super) fn try_lock_node(&self, node: &NodeName) -> Option<OwnedMutexGuard<()>> {
+        let lock = self.node_locks.lock().unwrap_or_else(PoisonError::into_inner).of(node);
+        lock.try_lock_owned().ok()
+    }
+
     /// Waits until another Node may be patched. Hold the permit until that is done.
     pub(super) async fn node_write_slot(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.

@@ -14,7 +14,7 @@
 //!   Sundown answers. `returns`: instances that are back in service. `claims` and `accept` write the
 //!   record.
 //! - A drain: `fleet` runs [`crate::fleet`], and `fleet::perform` turns its effects into calls.
-//!   `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: PATCHes of
+//!   `drain_conditions`: the conditions of Nodes about their drains. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: PATCHes of
 //!   Nodes, retried until they succeed. `deleted_nodes`: Nodes that disappeared with open lifecycle
 //!   actions while nobody led.
 //! - Output: `report` turns events into log lines, metrics, Kubernetes Events, notifications
@@ -35,6 +35,7 @@ mod dead_letters;
 mod decision;
 mod decision_lines;
 mod deleted_nodes;
+mod drain_conditions;
 mod dry_report;
 mod end_sweep;
 mod fleet;

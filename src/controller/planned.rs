@@ -1,6 +1,6 @@
 //! Scheduled changes: notes them on their Nodes, and accepts them when the fleet begins their drain.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tracing::{debug, info, warn};
 
@@ -11,7 +11,7 @@ use super::{
     node_writer::{NodeWrite, patch_node},
 };
 use crate::{
-    cluster::{About, EventNote, EventReason, Problem, Severity},
+    cluster::{About, EventNote, EventReason, Priority, Problem, Severity},
     domain::{Cause, HealthNotice, Interruption, Moment, Node, NodeName},
     observe::RecordEvent,
     record::{self, Plan, PlanChange, PlanTime},
@@ -259,7 +259,8 @@ pub(super) async fn set_maintenance(
         let _slot = term.node_write_slot().await;
         let _lock = term.lock_node(&node.name).await;
         let patch = condition.patch(&node.uid, term.shared.clock.now());
-        Box::pin(term.shared.nodes.patch_status(&node.name, &patch)).await
+        let (nodes, no_limit) = (&term.shared.nodes, Duration::MAX);
+        Box::pin(nodes.patch_status(&node.name, &patch, Priority::Ordinary, no_limit)).await
     };
     match result {
         Ok(()) => {}

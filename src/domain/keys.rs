@@ -6,6 +6,10 @@ pub const RECORD: &str = "sundown.dev/record";
 pub const PLANNED: &str = "sundown.dev/planned";
 /// Condition of a Node: AWS has announced a scheduled change (KEP-5683).
 pub const MAINTENANCE_PLANNED: &str = "MaintenancePlanned";
+/// Condition of a Node: its pods are being removed (KEP-5683).
+pub const DRAIN_IN_PROGRESS: &str = "DrainInProgress";
+/// Condition of a Node: its pods have been removed (KEP-5683).
+pub const DRAINED: &str = "Drained";
 /// Annotation of a Node: when Sundown last accepted its instance as sick (`record/`).
 pub const IMPAIRED: &str = "sundown.dev/impaired";
 /// Annotation of a Node: `"true"` = never touch this node.

@@ -64,7 +64,9 @@ pub use interruption_facts::{
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};
-pub use node::{Node, NodeName, Ready, ShownMaintenance, Taint, is_older_version};
+pub use node::{
+    Node, NodeName, Ready, ShownCondition, ShownDrain, ShownMaintenance, Taint, is_older_version,
+};
 pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use pod_order::{CRITICAL_PRIORITY, MAX_POD_GROUPS, PodOrder, PriorityBands};
 pub use region::{is_region, region_of_host};

@@ -47,6 +47,8 @@ pub struct Node {
     pub ready_since: Option<Moment>,
     /// The condition `MaintenancePlanned`; `None`: the Node has none.
     pub maintenance: Option<Box<ShownMaintenance>>,
+    /// The conditions `DrainInProgress` and `Drained`; `None`: the Node has neither.
+    pub drain_conditions: Option<Box<ShownDrain>>,
     /// The address of type `InternalDNS`, else `Hostname`: EC2 may know a Node without providerID
     /// by it.
     pub dns: Option<String>,
@@ -64,6 +66,28 @@ pub struct ShownMaintenance {
     pub reason: String,
     /// `message`.
     pub message: String,
+}
+
+/// The conditions of a Node about its drain, by whoever wrote them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShownDrain {
+    /// `DrainInProgress`; `None`: the Node does not have it.
+    pub in_progress: Option<ShownCondition>,
+    /// `Drained`; `None`: the Node does not have it.
+    pub drained: Option<ShownCondition>,
+}
+
+/// What one condition of a Node shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownCondition {
+    /// Its status is `True`.
+    pub is_true: bool,
+    /// `reason`.
+    pub reason: String,
+    /// `message`.
+    pub message: String,
+    /// `lastHeartbeatTime`, by the clock of its writer; `None` if it has none.
+    pub written: Option<Moment>,
 }
 
 /// The status of the `Ready` condition.
@@ -188,6 +212,7 @@ impl Node {
             ready: Ready::True,
             ready_since: None,
             maintenance: None,
+            drain_conditions: None,
             dns: None,
             address: None,
         }

@@ -213,6 +213,11 @@ impl Drain {
         self.view.listed_at.is_some() && self.tally.terminating == self.tally.left
     }
 
+    /// The limits in force.
+    pub(super) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The state of the drain at `now`.
     #[must_use]
     pub fn status(&self, now: Moment) -> Status {

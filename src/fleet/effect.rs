@@ -13,7 +13,7 @@ use crate::{
         NodeName, PodUid,
     },
     drain::Order,
-    record::{EndReason, MaintenanceCondition, Record},
+    record::{DrainConditionsChange, EndReason, MaintenanceCondition, Record},
 };
 
 /// What the controller is to do. It starts effects in their order and waits for none of them.
@@ -81,6 +81,9 @@ pub enum Effect {
     RestoreNode(Arc<Node>),
     /// Set the condition `MaintenancePlanned` of this Node. The Node shows when that is done.
     SetMaintenance(Arc<Node>, MaintenanceCondition),
+    /// Write the conditions of this Node about its drain, after all other calls. The Node shows
+    /// when that is done.
+    SetDrainConditions(Arc<Node>, DrainConditionsChange),
     /// Accept a scheduled change whose drain begins now. Answered by
     /// [`Input::Accepted`](super::Input::Accepted) if that succeeds, and ordered again otherwise.
     BeginChange(Arc<Node>, Box<Interruption>),

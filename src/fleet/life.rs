@@ -120,6 +120,7 @@ impl Fleet {
         self.follow_settings(name);
         self.follow_gates(name);
         self.follow_planned(node);
+        self.follow_conditions(node);
     }
 
     pub(super) fn open_record_seen(
@@ -247,6 +248,7 @@ impl Fleet {
     /// The index no longer shows this Node object.
     pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
         drop(self.planned.forget(&node.name));
+        self.conditions.forget(&node.name);
         self.deleted_without_drain(node);
         self.deleted_but_indexed.remove(&node.uid);
         self.reported_damaged.remove(&node.name);

@@ -28,12 +28,15 @@
 //! | `claims`, `completion` | when the completion of a drain begins |
 //! | `labels` | when a node leaves the load balancers |
 //! | `reports`, `node_events` | what is reported about all drains at intervals |
+//! | `drain_conditions`, `explained` | what the conditions of Nodes show of their drains, and when they are written |
 
 mod claims;
 mod completion;
 mod doubted;
+mod drain_conditions;
 mod effect;
 mod event;
+mod explained;
 mod facts;
 mod gates;
 mod impaired;
@@ -115,6 +118,8 @@ pub struct Settings {
     pub changes: ChangeSchedule,
     /// Nodes show a scheduled change in a condition (`--maintenance-condition`).
     pub shows_maintenance: bool,
+    /// Nodes show their drain in conditions (`--drain-conditions`).
+    pub shows_drains: bool,
     /// The pod that this process runs in; `None` outside a cluster.
     pub own_pod: Option<PodKey>,
 }
@@ -135,6 +140,7 @@ pub struct Fleet {
     claims: claims::Claims,
     planned: planned::PlannedChanges,
     volumes: volumes::VolumeWaits,
+    conditions: drain_conditions::ConditionQueue,
     /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
@@ -195,6 +201,7 @@ impl Fleet {
             claims: claims::Claims::default(),
             planned: planned::PlannedChanges::default(),
             volumes: volumes::VolumeWaits::default(),
+            conditions: drain_conditions::ConditionQueue::default(),
             wakes: BTreeSet::new(),
             found_instances: BTreeMap::new(),
             looking_up_instance: BTreeSet::new(),
@@ -397,12 +404,9 @@ impl Fleet {
             (true, false) => self.statuses_reported_at.plus(STATUS_INTERVAL),
             (true, true) => Moment::MAX,
         };
-        first
-            .min(dispatcher)
-            .min(regular)
-            .min(report)
-            .min(self.planned.next_wake())
-            .min(self.volumes.next_wake())
+        let by_node = self.planned.next_wake().min(self.conditions.next_wake());
+        let by_node = by_node.min(self.volumes.next_wake());
+        first.min(dispatcher).min(regular).min(report).min(by_node)
     }
 
     fn tick(&mut self) {
@@ -426,6 +430,7 @@ impl Fleet {
         self.look_at_planned();
         self.look_at_volumes();
         self.handle_changed_drains(now);
+        self.write_conditions();
         if now >= self.last_second.plus(Duration::from_millis(990)) {
             self.last_second = now;
             self.every_second();
@@ -437,6 +442,9 @@ impl Fleet {
     fn handle_changed_drains(&mut self, now: Moment) {
         let changed = std::mem::take(&mut self.changed_drains);
         self.label_due(changed.iter());
+        for node in &changed {
+            self.conditions_may_change(node);
+        }
         self.unreported_statuses.extend(changed);
         if self.statuses_due.is_empty()
             && !self.unreported_statuses.is_empty()

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::{
-    DrainEvent, Fleet,
+    DrainEvent, Fleet, explained,
     texts::{came_back, list},
 };
 use crate::{
-    domain::{Moment, NodeName, PodKey, seconds},
-    drain::{Settings, blocked_by_budgets},
+    domain::{Moment, NodeName, seconds},
+    drain::{BlockedPod, Settings},
 };
 
 /// The most Events of this kind a second, for all nodes together. A thousand blocked nodes must not
@@ -196,47 +196,18 @@ impl Fleet {
         let state = self.drains.get(name)?;
         let drain = state.drain()?;
         let a_while = Settings::default().report_blocked_after;
-        let blocked: Vec<_> = drain
-            .status(now)
-            .blocked
-            .into_iter()
-            .filter(|b| b.since.plus(a_while) <= now)
-            .collect();
+        let explanation = drain.explain(now, || self.lookup.facts.budgets(), |_| None);
+        let is_reported = |b: &&BlockedPod| b.since.is_some_and(|since| since.plus(a_while) <= now);
+        let blocked: Vec<&BlockedPod> = explanation.blocked.iter().filter(is_reported).collect();
         if blocked.is_empty() {
             return None;
         }
-        let budgets = self.lookup.facts.budgets();
-        let pod_of = |key: &PodKey| drain.pods_left().find(|pod| pod.key == *key);
-        let describe = |b: &crate::drain::Blocked| {
-            let block = pod_of(&b.pod).and_then(|pod| blocked_by_budgets(pod, &budgets));
-            let budgets = block
-                .map(|block| {
-                    block.budgets.iter().map(|budget| budget.key.to_string()).collect::<Vec<_>>()
-                })
-                .unwrap_or_default();
-            format!(
-                "{} ({})",
-                b.pod,
-                [vec![b.reason.as_str().to_owned()], budgets].concat().join(" ")
-            )
-        };
-        let force = blocked
-            .iter()
-            .filter_map(|b| pod_of(&b.pod))
-            .filter_map(|pod| drain.forced_from(pod))
-            .min();
-        let until = force.map_or_else(
-            || "No blocked pod is deleted by force.".to_owned(),
-            |at| format!("Blocked pods are deleted by force from {at:.0} on."),
-        );
         // A heartbeat that is accepted again takes back a window that is about to expire.
         let ends = self
             .lasting_limits(state)
             .end_at
             .map_or_else(String::new, |at| format!(" {ENDS_BEFORE}{at:.0}{ENDS_AFTER}"));
-        let are = if blocked.len() == 1 { "pod is blocked" } else { "pods are blocked" };
-        let texts: Vec<String> = blocked.iter().map(describe).collect();
-        Some(format!("{} {are}: {}. {until}{ends}", texts.len(), list(&texts)))
+        Some(format!("{}{ends}", explained::blocked_event(&blocked)))
     }
 }
 

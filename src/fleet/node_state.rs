@@ -461,6 +461,7 @@ impl Fleet {
         }
         self.begin_waiting_completions();
         self.report_active();
+        self.conditions_may_change(name);
         Some((state.instance, state.record))
     }
 

@@ -188,7 +188,7 @@ pub fn accept(
             // with the earlier one, the record would be void.
             let known = record.boot.as_ref().and(node.boot_id.as_ref());
             let boot = known.or(record.boot.as_ref()).cloned();
-            (new.join(Record { before, boot, ..record }), true)
+            (new.join(Record { boot, before, ..record }), true)
         }
         RecordStatus::Doubtful { record, .. }
             if !new.is_in(&record) && new.adds_to(&hooks_only(&record, node), options) =>

@@ -26,6 +26,7 @@ mod booted;
 mod compat;
 mod confirmed;
 mod deleted;
+mod drain_conditions;
 mod ended;
 mod exclusion_limit;
 mod gone;
@@ -48,6 +49,9 @@ pub use accept::{Accept, AcceptOptions, accept, is_another_wait, may_begin_chang
 pub use booted::{AwaitedBoot, BootChecks, MissingOfBoot, awaited_boot};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
+pub use drain_conditions::{
+    DrainConditions, DrainConditionsChange, drain_conditions_change, own_drain_condition,
+};
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
 pub use gone::{AwaitedTermination, GoneStep, GoneWait, awaited_termination, ends_instance};

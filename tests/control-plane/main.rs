@@ -21,6 +21,7 @@ mod budgets;
 mod checking;
 mod cluster;
 mod comebacks;
+mod conditions;
 mod draining;
 mod failing;
 mod gone;

@@ -139,6 +139,10 @@ async fn the_policy_refuses_what_sundown_never_writes_and_nobody_elses_patches()
     patched(&stage, &format!("{node}/status"), &condition("MaintenancePlanned", "True"))
         .await
         .expect("its own condition");
+    for kind in ["DrainInProgress", "Drained"] {
+        let (set, path) = (condition(kind, "True"), format!("{node}/status"));
+        patched(&stage, &path, &set).await.expect("its own condition");
+    }
     for (change, why) in [
         (condition("Ready", "False"), "no condition but"),
         (json!({ "status": { "capacity": { "pods": "1" } } }), "no field of a status but"),

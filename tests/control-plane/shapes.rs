@@ -199,7 +199,12 @@ async fn every_shape_of_an_interruption_drains_its_node() {
 
 /// The role that the chart makes with `rbac.maintenanceCondition`: it is not in deploy/manifests.
 async fn allow_maintenance(stage: &Stage) {
-    let (api, name) = ("/apis/rbac.authorization.k8s.io/v1", "sundown-maintenance");
+    allow_node_conditions(stage, "sundown-maintenance").await;
+}
+
+/// A role that allows to patch the status of Nodes.
+pub(crate) async fn allow_node_conditions(stage: &Stage, name: &str) {
+    let api = "/apis/rbac.authorization.k8s.io/v1";
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": { "name": name },
@@ -217,10 +222,11 @@ async fn allow_maintenance(stage: &Stage) {
 }
 
 /// The conditions of a Node, without the times at which their writers last confirmed them, and
-/// without `MaintenancePlanned`.
-fn other_conditions(node: &Value) -> Vec<Value> {
+/// without those that Sundown sets.
+pub(crate) fn other_conditions(node: &Value) -> Vec<Value> {
     let all = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let others = all.into_iter().filter(|c| c["type"] != "MaintenancePlanned");
+    let ours = ["MaintenancePlanned", "DrainInProgress", "Drained"];
+    let others = all.into_iter().filter(|c| ours.iter().all(|ours| c["type"] != **ours));
     let without_time = others.map(|mut condition| {
         condition.as_object_mut().unwrap().remove("lastHeartbeatTime");
         condition
@@ -229,7 +235,7 @@ fn other_conditions(node: &Value) -> Vec<Value> {
 }
 
 /// Gives a Node a condition of another writer, and returns all that it has then.
-async fn with_foreign_condition(stage: &Stage, instance: &str) -> Vec<Value> {
+pub(crate) async fn with_foreign_condition(stage: &Stage, instance: &str) -> Vec<Value> {
     let path = format!("/api/v1/nodes/{}/status", node_name(instance));
     let foreign = json!({
         "type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated",

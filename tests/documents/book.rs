@@ -243,11 +243,8 @@ fn the_rights_on_the_page_are_those_that_are_used() {
             verbs(row).into_iter().map(move |verb| (row[0].trim_matches('`').to_owned(), verb))
         })
         .collect();
-    let by_flag = [
-        calls::of_disruption_target(),
-        calls::of_maintenance_condition(),
-        calls::of_deleted_nodes(),
-    ];
+    let by_flag =
+        [calls::of_disruption_target(), calls::of_node_conditions(), calls::of_deleted_nodes()];
     let all = by_flag.into_iter().chain([calls::of_cluster(), calls::of_lease()]).flatten();
     let used: BTreeSet<_> = all.map(|(_, resource, verb)| (resource, verb)).collect();
     assert_eq!(said, used);

@@ -39,8 +39,8 @@ pub fn of_cluster() -> Grants {
     of(Target::ALL.into_iter().filter(|target| !by_flag.contains(target)))
 }
 
-/// Needed only with `--maintenance-condition`.
-pub fn of_maintenance_condition() -> Grants {
+/// Needed only with `--maintenance-condition` or `--drain-conditions`.
+pub fn of_node_conditions() -> Grants {
     of([Target::PatchNodeStatus])
 }
 

@@ -43,6 +43,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("print-config", "for a person"),
     ("disruption-target", "rbac.disruptionTarget"),
     ("maintenance-condition", "rbac.maintenanceCondition"),
+    ("drain-conditions", "rbac.drainConditions"),
     ("delete-node", "rbac.deleteNode"),
 ];
 

@@ -90,6 +90,7 @@ const ALL: &[&str] = &[
     "aws.region=eu-central-1",
     "rbac.disruptionTarget=true",
     "rbac.maintenanceCondition=true",
+    "rbac.drainConditions=true",
     "rbac.deleteNode=true",
     "config.outOfServiceTaint=true",
 ];
@@ -123,6 +124,7 @@ fn every_value_of_config_reaches_its_flag() {
         "SUNDOWN_DRY_RUN",
         "SUNDOWN_DISRUPTION_TARGET",
         "SUNDOWN_MAINTENANCE_CONDITION",
+        "SUNDOWN_DRAIN_CONDITIONS",
         "SUNDOWN_OUT_OF_SERVICE_TAINT",
         "SUNDOWN_DELETE_NODE",
     ];

@@ -144,15 +144,21 @@ fn the_right_to_patch_the_status_of_pods_is_in_a_role_of_its_own_and_only_where_
 #[test]
 fn the_right_to_patch_the_status_of_nodes_is_in_a_role_of_its_own_and_only_where_it_is_asked_for() {
     let Some(tools) = Tools::found() else { return };
-    let on = ["--set", "rbac.maintenanceCondition=true"];
-    let objects = tools.objects("minimal", &on);
-    let status = calls::of_maintenance_condition();
-    assert_eq!(rules_of(&objects, "ClusterRole/sundown-maintenance"), Some(status.clone()));
-    let all: Grants = calls::of_cluster().union(&status).cloned().collect();
-    assert_eq!(granted(&objects, "ClusterRole", "sundown"), all, "it is bound");
-    assert_eq!(rules_of(&tools.objects("minimal", &[]), "ClusterRole/sundown-maintenance"), None);
-    let trial = tools.objects("trial", &on);
-    assert_eq!(rules_of(&trial, "ClusterRole/trial-maintenance"), None);
+    for (value, role) in
+        [("maintenanceCondition", "maintenance"), ("drainConditions", "drain-conditions")]
+    {
+        let set = format!("rbac.{value}=true");
+        let on = ["--set", &set];
+        let objects = tools.objects("minimal", &on);
+        let (ours, of_trial) =
+            (format!("ClusterRole/sundown-{role}"), format!("ClusterRole/trial-{role}"));
+        let status = calls::of_node_conditions();
+        assert_eq!(rules_of(&objects, &ours), Some(status.clone()));
+        let all: Grants = calls::of_cluster().union(&status).cloned().collect();
+        assert_eq!(granted(&objects, "ClusterRole", "sundown"), all, "it is bound");
+        assert_eq!(rules_of(&tools.objects("minimal", &[]), &ours), None);
+        assert_eq!(rules_of(&tools.objects("trial", &on), &of_trial), None);
+    }
 }
 
 #[test]

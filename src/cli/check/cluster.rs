@@ -50,9 +50,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
             config.drain.disruption_target && config.drain.force_after != ForceAfter::Never
         }
         Target::PatchNodeStatus => {
-            config.drain.maintenance_condition
-                && !config.dry_run
-                && config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore
+            let of_changes = config.drain.maintenance_condition
+                && config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore;
+            !config.dry_run && (of_changes || config.drain.drain_conditions)
         }
         Target::DeleteNode => config.drain.gone_nodes.delete && !config.dry_run,
         Target::ListVolumeAttachments | Target::GetVolumeClaim => {

@@ -663,7 +663,7 @@ fn the_head_has_the_state_of_the_project() {
         "before its first release",
         "No image is published yet",
         "has not run against real AWS yet",
-        "Of [AWS Health events]",
+        "If the message of an [AWS Health event]",
     ] {
         assert!(page.replace("\n> ", " ").contains(words), "{words} is not in README.md");
     }

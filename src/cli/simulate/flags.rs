@@ -6,13 +6,14 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 41] = [
+const ALLOWED: [&str; 42] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
     "--deadline-margin",
     "--delete-node",
     "--disruption-target",
+    "--drain-conditions",
     "--drain-daemonset",
     "--drain-timeout",
     "--dry-run",

@@ -155,6 +155,8 @@ pub(super) struct BlockedPod {
     /// When the block began. `None`: not known.
     pub(super) since: Option<Moment>,
     pub(super) force_from: Option<Moment>,
+    /// What it needs to be unblocked before that.
+    pub(super) needs: &'static str,
 }
 
 /// A lifecycle action that Sundown keeps open.

@@ -443,7 +443,7 @@ impl Page {
                 .force_from
                 .map(|at| format!("; force {}", self.until(Some(at), "")))
                 .unwrap_or_default();
-            let text = format!("{}{force}", self.blocked(pod));
+            let text = format!("{}{force}; needs {}", self.blocked(pod), pod.needs);
             self.wrapped(Tone::Bad, "  blocked    ", &text);
         }
         for event in &node.events {

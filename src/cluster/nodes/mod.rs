@@ -358,8 +358,15 @@ impl NodeIndex {
     }
 
     /// Writes conditions of a Node with a strategic merge patch of its status, which keeps the
-    /// conditions that it does not name. When this returns, the answer is in the index.
-    pub async fn patch_status(&self, name: &NodeName, patch: &Value) -> Result<(), ClusterError> {
+    /// conditions that it does not name. When this returns, the answer is in the index. `limit`: how
+    /// long this may take, with the wait for a slot.
+    pub async fn patch_status(
+        &self,
+        name: &NodeName,
+        patch: &Value,
+        priority: Priority,
+        limit: Duration,
+    ) -> Result<(), ClusterError> {
         let params =
             PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
         let target = Target::PatchNodeStatus;
@@ -367,7 +374,7 @@ impl NodeIndex {
             .patch_subresource("status", name.as_str(), &params, &Patch::Strategic(patch))
             .map_err(|e| unbuildable(target, name, &e))?;
         let cluster = &self.0.cluster;
-        let body = cluster.call(target, Priority::Ordinary, name.as_str(), request).await?;
+        let body = cluster.call_within(limit, target, priority, name.as_str(), request).await?;
         self.learn(target, name, &body).map(drop)
     }
 

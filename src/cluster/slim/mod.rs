@@ -131,6 +131,8 @@ struct Condition {
     #[serde(deserialize_with = "or_default")]
     last_transition_time: String,
     #[serde(deserialize_with = "or_default")]
+    last_heartbeat_time: String,
+    #[serde(deserialize_with = "or_default")]
     reason: String,
     #[serde(deserialize_with = "or_default")]
     message: String,

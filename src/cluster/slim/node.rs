@@ -9,8 +9,8 @@ use serde::{
 
 use super::{Condition, KeepLabels, Text, moment, or_default};
 use crate::domain::{
-    Annotations, GateKind, InstanceId, MAINTENANCE_PLANNED, Node, NodeGates, PREFIX, Ready,
-    ShownMaintenance, Taint,
+    Annotations, DRAIN_IN_PROGRESS, DRAINED, GateKind, InstanceId, MAINTENANCE_PLANNED, Node,
+    NodeGates, PREFIX, Ready, ShownCondition, ShownDrain, ShownMaintenance, Taint,
 };
 
 /// How much of the message of a condition is kept. Sundown's own are shorter.
@@ -127,6 +127,18 @@ fn shown(condition: &Condition) -> ShownMaintenance {
     }
 }
 
+fn shown_drain(conditions: &[Condition]) -> Option<Box<ShownDrain>> {
+    let shown = |kind: &str| {
+        conditions.iter().find(|c| c.kind == kind).map(|condition| {
+            let ShownMaintenance { is_true, reason, message } = shown(condition);
+            let written = moment(&condition.last_heartbeat_time);
+            ShownCondition { is_true, reason, message, written }
+        })
+    };
+    let drain = ShownDrain { in_progress: shown(DRAIN_IN_PROGRESS), drained: shown(DRAINED) };
+    (drain != ShownDrain::default()).then(|| Box::new(drain))
+}
+
 /// Reads a Node. Errs when one of its taints cannot be read, because a patch writes the whole list
 /// back.
 pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, serde_json::Error> {
@@ -170,6 +182,7 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
             .find(|c| c.kind == MAINTENANCE_PLANNED)
             .map(shown)
             .map(Box::new),
+        drain_conditions: shown_drain(&status.conditions),
         dns: address("InternalDNS").or_else(|| address("Hostname")),
         address: address("InternalIP"),
     })

@@ -169,6 +169,10 @@ pub struct DrainArgs {
     /// its instance. Needs the permission to patch `nodes/status`. No drain depends on it
     #[arg(long, env = "SUNDOWN_MAINTENANCE_CONDITION", value_parser = parse_switch)]
     pub maintenance_condition: bool,
+    /// Show each drain in the conditions `DrainInProgress` and `Drained` of its Node. Needs the
+    /// permission to patch `nodes/status`. No drain depends on it
+    #[arg(long, env = "SUNDOWN_DRAIN_CONDITIONS", value_parser = parse_switch)]
+    pub drain_conditions: bool,
     /// Once EC2 shows the instance of a drained node as terminated, set the taint
     /// `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`: Kubernetes then deletes the pods
     /// that are left and detaches their volumes at once. Not for instances that may come back

@@ -133,6 +133,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         compat: a.compat,
         disruption_target: a.disruption_target,
         maintenance_condition: a.maintenance_condition,
+        drain_conditions: a.drain_conditions,
         gone_nodes: GoneNodes { taint: a.out_of_service_taint, delete: a.delete_node },
         wait_for_volumes: a.wait_for_volumes,
         complete_delay: a.complete_delay,

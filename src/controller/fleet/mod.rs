@@ -92,6 +92,7 @@ fn settings(term: &Term) -> Settings {
         complete_delay: config.complete_delay,
         changes: config.changes,
         shows_maintenance: config.maintenance_condition,
+        shows_drains: config.drain_conditions,
         own_pod: term.shared.config.election.pod.clone(),
     }
 }

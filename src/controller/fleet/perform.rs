@@ -10,6 +10,7 @@ use crate::{
     cluster::PodFeed,
     controller::{
         context::Term,
+        drain_conditions,
         hooks::NamedBy,
         node_writer::patch_node,
         planned,
@@ -93,6 +94,9 @@ impl Performer {
             }
             Effect::SetMaintenance(node, condition) => {
                 term.spawn(planned::set_maintenance(term.clone(), node, condition));
+            }
+            Effect::SetDrainConditions(node, change) => {
+                term.spawn(drain_conditions::write(term.clone(), node, change));
             }
             Effect::Exclude(node) => writes::exclude(term, node),
             Effect::Complete(completion) => {

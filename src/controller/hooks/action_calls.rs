@@ -43,7 +43,7 @@ pub(super) struct ActionCalls {
     /// The action as calls name it: with its token if a message brought one and AWS takes it.
     action: LifecycleAction,
     named_by: NamedBy,
-    token: TokenTrust,
+    token_trust: TokenTrust,
     /// A policy forbade the last heartbeat.
     is_forbidden: bool,
     /// All names by which messages and records name the action.

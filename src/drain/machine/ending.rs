@@ -75,7 +75,7 @@ impl Drain {
     }
 
     /// Whether no pod that counts is left, as far as is known.
-    pub(super) const fn looks_empty(&self) -> bool {
+    pub(in crate::drain) const fn looks_empty(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.left == 0
     }
 

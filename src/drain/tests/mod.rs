@@ -8,6 +8,7 @@ mod budget_block;
 mod budgets;
 mod comebacks;
 mod dispatch;
+mod explain;
 mod fairness;
 mod gates;
 mod graces;

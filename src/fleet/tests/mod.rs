@@ -1,6 +1,7 @@
 //! A fleet with facts that a test sets, and the names of its effects.
 
 mod answers;
+mod drain_conditions;
 mod gates;
 mod impaired;
 mod planned;
@@ -114,6 +115,7 @@ impl World {
             complete_delay: Duration::ZERO,
             changes: crate::domain::ChangeSchedule { lead: Duration::from_hours(1), window: None },
             shows_maintenance: true,
+            shows_drains: false,
             own_pod: None,
         };
         let mut world =
@@ -212,6 +214,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::RestoreNode(_) => "restored",
         Effect::BeginChange(..) => "begin the change",
         Effect::SetMaintenance(..) => "set the condition",
+        Effect::SetDrainConditions(..) => "set the conditions of the drain",
         Effect::Exclude(_) => "exclude",
         Effect::Complete(completion) if completion.actions.is_empty() => "write the end",
         Effect::Complete(_) => "complete",

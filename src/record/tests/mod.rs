@@ -7,6 +7,7 @@ mod accept_replacing;
 mod booted;
 mod compat;
 mod confirmed;
+mod drain_conditions;
 mod ended;
 mod exclusion_limit;
 mod gone;

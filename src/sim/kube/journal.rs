@@ -174,6 +174,8 @@ pub struct NodeState {
     pub ready: String,
     /// Its condition `MaintenancePlanned`.
     pub maintenance: Option<ConditionState>,
+    /// Its conditions `DrainInProgress` and `Drained`.
+    pub drain: [Option<ConditionState>; 2],
     /// Its taints: key, value, effect.
     pub taints: BTreeSet<(String, String, String)>,
     /// `metadata.labels`.

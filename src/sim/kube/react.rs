@@ -270,6 +270,7 @@ fn node_state(node: &Object) -> NodeState {
         message: condition.text("message").to_owned(),
     };
     let conditions = value.items("status.conditions");
+    let of_kind = |kind: &str| conditions.iter().find(|c| c.text("type") == kind).map(shown);
     NodeState {
         name: node.key().name.clone(),
         uid: node.uid().to_owned(),
@@ -277,7 +278,8 @@ fn node_state(node: &Object) -> NodeState {
         boot_id: value.text("status.nodeInfo.bootID").to_owned(),
         unschedulable: value.at("spec.unschedulable").as_bool() == Some(true),
         ready: value.condition("Ready").to_owned(),
-        maintenance: conditions.iter().find(|c| c.text("type") == "MaintenancePlanned").map(shown),
+        maintenance: of_kind("MaintenancePlanned"),
+        drain: [of_kind("DrainInProgress"), of_kind("Drained")],
         taints: value.items("spec.taints").iter().map(taint).collect(),
         labels: node.labels().clone(),
         annotations: labels(value, "metadata.annotations"),

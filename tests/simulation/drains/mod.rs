@@ -5,6 +5,7 @@ mod accepting;
 mod bursts;
 mod compat;
 mod deadlines;
+mod drain_conditions;
 mod evict_after;
 mod gates;
 mod impaired;

@@ -42,6 +42,7 @@ enum Due {
 impl Judge<'_> {
     pub(super) fn condition(&mut self) {
         let mut broken = self.untrue_conditions();
+        broken.extend(self.untrue_drain_conditions());
         if self.evidence.terms.is_set(FLAG) {
             broken.extend(self.late_conditions());
         }

@@ -13,6 +13,7 @@ mod cordoned;
 mod deployment;
 #[cfg(test)]
 mod doctored;
+mod drain_conditions;
 pub mod events;
 pub mod excuses;
 mod gates;

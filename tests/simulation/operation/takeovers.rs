@@ -324,12 +324,12 @@ async fn a_node_whose_record_is_deleted_before_its_machine_boots_while_nobody_le
     let stage = Stage::new(1426);
     let instance = stage.spot_group(2).remove(0);
     stage.blocked_pod(&instance, "web", 30);
-    let (first, second) = two(&stage).await;
+    let (leader, second) = two(&stage).await;
     stage.spot_warning(&instance, "spot-1");
     stage
         .until(5, "it is accepted", || stage.is_cordoned(&instance) && stage.in_queue() == 0)
         .await;
-    first.kill();
+    leader.kill();
     without_record(&stage, &instance);
     stage.pass(2).await;
     stage.world.kube.reboot(&stage.name_of(&instance));

@@ -148,6 +148,9 @@ repository goes without. */ -}}
 {{- if .Values.rbac.maintenanceCondition }}
 - { name: SUNDOWN_MAINTENANCE_CONDITION, value: "true" }
 {{- end }}
+{{- if .Values.rbac.drainConditions }}
+- { name: SUNDOWN_DRAIN_CONDITIONS, value: "true" }
+{{- end }}
 {{- if .Values.rbac.deleteNode }}
 - { name: SUNDOWN_DELETE_NODE, value: "true" }
 {{- end }}

@@ -34,10 +34,12 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     let status = "patch nodes/status".to_owned();
     assert!(!all.contains(&status), "{all:?}");
     assert!(words(&["--maintenance-condition"]).contains(&status));
+    assert!(words(&["--drain-conditions"]).contains(&status));
     let delete = "delete nodes".to_owned();
     assert!(!words(&["--out-of-service-taint"]).contains(&delete));
     assert!(words(&["--delete-node"]).contains(&delete));
-    let by_flag = ["--disruption-target", "--maintenance-condition", "--delete-node"];
+    let by_flag =
+        ["--disruption-target", "--maintenance-condition", "--drain-conditions", "--delete-node"];
     let dry = words(&[&["--dry-run"][..], &by_flag].concat());
     assert_eq!(
         dry,

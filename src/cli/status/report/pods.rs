@@ -11,7 +11,7 @@ use crate::{
     config::DrainConfig,
     controller::drain_settings,
     domain::{EvictionStart, InterruptionFacts, Moment, Node, Pod},
-    drain::{BlockReason, Drain, Effect, Input, Start, blocked_by_budgets},
+    drain::{BlockReason, Counts, Drain, Effect, Input, KnownBlock, Start, blocked_by_budgets},
     fleet::limits_of,
     lifecycle::{ActionSeen, HookFacts, LimitSettings, eviction_start},
 };
@@ -71,46 +71,26 @@ impl Reader<'_> {
                 drain.step(now, Input::DaemonSet { namespace, name, state: *state });
             }
         }
-        let mut left: Vec<&Pod> = drain.pods_left().collect();
-        left.sort_by(|a, b| a.key.cmp(&b.key));
-        let stuck = drain.status(now);
-        status.remarks.extend(waiting_groups(stuck.counts.later, stuck.next_group_at));
-        let of_machine = |pod: &Pod| {
-            stuck
-                .blocked
-                .iter()
-                .find(|b| b.pod == pod.key)
-                .map(|b| (b.reason, b.message.clone(), Some(b.since)))
-        };
-        for pod in &left {
-            let held = blocked_by_budgets(pod, &self.facts.budgets);
-            let (reason, message, since) = match (of_machine(pod), &held) {
-                (Some(known), _) => known,
-                (None, Some(held)) => (
-                    held.reason,
-                    budget_words(held.reason, &held.budgets),
-                    self.blocked_event(pod, accepted).map(|e| blocked_since(e, accepted)),
-                ),
-                (None, None) => match self.reported_block(pod, accepted) {
-                    Some(block) => block,
-                    None => continue,
-                },
-            };
+        let explanation = drain.explain(
+            now,
+            || self.facts.budgets.iter().collect(),
+            |pod| self.known_block(pod, accepted),
+        );
+        let machine = drain.status(now);
+        status.remarks.extend(waiting_groups(machine.counts.later, machine.next_group_at));
+        for pod in &explanation.blocked {
             status.blocked.push(BlockedPod {
-                pod: pod.key.to_string(),
-                reason: reason.as_str(),
-                budgets: held
-                    .map(|h| h.budgets.iter().map(|b| b.key.to_string()).collect())
-                    .unwrap_or_default(),
-                message,
-                since,
-                force_from: drain.forced_from(pod),
+                pod: pod.pod.to_string(),
+                reason: pod.reason.as_str(),
+                budgets: pod.budgets.iter().map(ToString::to_string).collect(),
+                message: pod.message.clone(),
+                since: pod.since,
+                force_from: pod.forced_from,
+                needs: pod.reason.needs(),
             });
         }
-        let blocked = status.blocked.len();
-        let is_blocked = |pod: &Pod| status.blocked.iter().any(|b| b.pod == pod.key.to_string());
-        let leaving = left.iter().filter(|pod| pod.deletion.is_some() && !is_blocked(pod)).count();
-        let count = left.len() + stuck.counts.unknown;
+        let Counts { left: count, waiting, later, unknown, blocked, leaving, .. } =
+            explanation.counts;
         for gate in status.gates.iter_mut().filter(|gate| gate.state == GateState::Waits) {
             if count == 0 {
                 gate.state = GateState::Holds;
@@ -119,15 +99,25 @@ impl Reader<'_> {
         if count == 0 {
             status.remarks.extend(self.attached_volumes(node, resumed_at));
         }
-        status.pods = Some(Pods {
-            left: count,
-            waiting: count.saturating_sub(blocked + leaving),
-            blocked,
-            leaving,
-        });
-        status.nothing_to_force =
-            stuck.counts.unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
+        let waiting = waiting + later + unknown;
+        status.pods = Some(Pods { left: count, waiting, blocked, leaving });
+        let left: Vec<&Pod> = drain.pods_left().collect();
+        status.nothing_to_force = unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
         status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
+    }
+
+    /// What the budgets or an Event show of a pod that the drain here, which sends no evictions,
+    /// does not find to be blocked.
+    fn known_block(&self, pod: &Pod, accepted: Moment) -> Option<KnownBlock> {
+        let Some(held) = blocked_by_budgets(pod, &self.facts.budgets) else {
+            let (reason, message, since) = self.reported_block(pod, accepted)?;
+            return Some(KnownBlock { reason, message, since });
+        };
+        Some(KnownBlock {
+            reason: held.reason,
+            message: budget_words(held.reason, &held.budgets),
+            since: self.blocked_event(pod, accepted).map(|e| blocked_since(e, accepted)),
+        })
     }
 }
 

@@ -26,6 +26,7 @@ fn shown(name: &str) -> NodeStatus {
             message: "2 healthy pods, 2 needed".to_owned(),
             since: Some(at(3480)),
             force_from: Some(at(5150)),
+            needs: "one more healthy pod",
         }],
         hooks: vec![Hook {
             group: "web".to_owned(),

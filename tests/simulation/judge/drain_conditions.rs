@@ -1,0 +1,50 @@
+//! The conditions `DrainInProgress` and `Drained` of a Node: Sundown writes them only with
+//! `--drain-conditions`, never those of another writer, and not more often than it promises.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use sundown::{domain::Moment, sim::kube::ConditionState};
+
+use super::{Judge, is_us};
+
+const FLAG: &str = "--drain-conditions";
+const RECORD: &str = "sundown.dev/record";
+/// The shortest time between two writes on one Node, less what a request may be on its way.
+const BETWEEN: Duration = Duration::from_secs(27);
+
+impl Judge<'_> {
+    pub(super) fn untrue_drain_conditions(&self) -> Vec<(Moment, String)> {
+        let mut all = Vec::new();
+        let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
+        for write in self.writes.iter().filter(|write| is_us(write.by)) {
+            let Some((old, new)) = write.both() else { continue };
+            if old.drain == new.drain {
+                continue;
+            }
+            let changed = old.drain.iter().zip(&new.drain).filter(|(old, new)| old != new);
+            let is_of_others =
+                changed.into_iter().any(|(old, _)| old.as_ref().is_some_and(|c| !is_ours(c)));
+            let before = last.insert(&new.uid, write.at);
+            let [in_progress, _] = &new.drain;
+            let claims_drain = in_progress.as_ref().is_some_and(|c| c.status == "True");
+            let wrong = if !self.evidence.terms.is_set(FLAG) {
+                "a condition of its drain was set without --drain-conditions"
+            } else if is_of_others {
+                "a condition of its drain by another writer was changed"
+            } else if before.is_some_and(|before| write.at < before + BETWEEN) {
+                "the conditions of its drain were written again within 30 s"
+            } else if claims_drain && !new.annotations.contains_key(RECORD) {
+                "DrainInProgress is true without a record"
+            } else {
+                continue;
+            };
+            all.push((write.at, format!("{}: {wrong}", new.name)));
+        }
+        all
+    }
+}
+
+/// The message of Sundown's condition names its annotation.
+fn is_ours(condition: &ConditionState) -> bool {
+    condition.message.contains(RECORD)
+}
