@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::info;
 
 use super::{
@@ -57,8 +57,9 @@ impl ActiveTerm {
             term.send(crate::fleet::Input::PausedAll(is_paused));
             term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), lease, is_paused));
-            term.spawn(sweep::run(Arc::new(term.clone())));
-            term.spawn(return_sweep::run(Arc::new(term.clone())));
+            let (in_service, seen_in_service) = mpsc::unbounded_channel();
+            term.spawn(sweep::run(Arc::new(term.clone()), seen_in_service));
+            term.spawn(return_sweep::run(Arc::new(term.clone()), in_service));
             term.spawn(end_sweep::run(Arc::new(term.clone())));
             term.spawn(gone_sweep::run(Arc::new(term.clone())));
             term.spawn(scheduled_events::run(Arc::new(term.clone())));

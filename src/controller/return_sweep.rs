@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
+use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     cluster::node_lease_renewed,
-    domain::{Moment, Node, seconds},
+    domain::{InstanceId, Moment, Node, seconds},
     observe::MessageOutcome,
     record::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return},
 };
@@ -22,8 +23,11 @@ const MAX_CONCURRENT_LOOKS: usize = 64;
 /// How long the PATCH of one Node lasts at most.
 const LOOK_TIMEOUT: std::time::Duration = seconds(30);
 
+/// Takes an instance that Auto Scaling has shown in service, and when it was asked.
+pub(super) type SeenInService = mpsc::UnboundedSender<(InstanceId, Moment)>;
+
 /// Runs until the end of the term. A dry run does not start it.
-pub(super) async fn run(term: Arc<Term>) {
+pub(super) async fn run(term: Arc<Term>, in_service: SeenInService) {
     let Some(interval) = term.shared.config.ours.sweep_interval else { return };
     term.shared.nodes.synced().await;
     let clock = term.shared.clock;
@@ -36,7 +40,9 @@ pub(super) async fn run(term: Arc<Term>) {
             nodes.filter_map(|node| awaited_return(&node).map(|awaited| (node, awaited))).collect();
         sightings.keep(&waiting);
         let looks: Vec<_> = stream::iter(waiting)
-            .map(|(node, awaited)| look_in_time(Arc::clone(&term), node, awaited))
+            .map(|(node, awaited)| {
+                look_in_time(Arc::clone(&term), in_service.clone(), node, awaited)
+            })
             .buffer_unordered(MAX_CONCURRENT_LOOKS)
             .collect()
             .await;
@@ -66,11 +72,16 @@ async fn restore_within_limit(term: &Term, node: &Arc<Node>) {
 /// Looks into a Node. The two times: when the questions began, and when they were answered.
 async fn look_in_time(
     term: Arc<Term>,
+    in_service: SeenInService,
     node: Arc<Node>,
     awaited: AwaitedReturn,
 ) -> (Arc<Node>, Look, (Moment, Moment)) {
     let asked = term.shared.clock.now();
-    let seen = look(&term, &node, &awaited).await.unwrap_or_else(|unanswered| {
+    let looking = look(&term, &node, &awaited, |instance| {
+        // The receiver is gone if the sweep for lifecycle hooks does not run.
+        in_service.send((instance, asked)).ok();
+    });
+    let seen = looking.await.unwrap_or_else(|unanswered| {
         unanswered.report(&term, &node);
         Look::Unanswered
     });
@@ -78,8 +89,14 @@ async fn look_in_time(
     (node, seen, (asked, answered))
 }
 
-/// Asks AWS, and reads the Lease of the Node if AWS shows that the instance is back.
-async fn look(term: &Term, node: &Node, awaited: &AwaitedReturn) -> Result<Look, Unanswered> {
+/// Asks AWS, and reads the Lease of the Node if AWS shows that the instance is back. Calls
+/// `in_service` with the instance if its group has it in service.
+async fn look(
+    term: &Term,
+    node: &Node,
+    awaited: &AwaitedReturn,
+    in_service: impl FnOnce(InstanceId),
+) -> Result<Look, Unanswered> {
     let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
     let group_state = match &awaited.group {
         Some(group) => {
@@ -94,6 +111,9 @@ async fn look(term: &Term, node: &Node, awaited: &AwaitedReturn) -> Result<Look,
         None
     };
     let of_aws = AwsAnswer { group_state: group_state.as_deref(), instance: instance.as_deref() };
+    if of_aws.is_in_service() {
+        in_service(awaited.instance.clone());
+    }
     let Some(since) = awaited.shown_by(&of_aws) else { return Ok(Look::Away) };
     let reading = node_lease_renewed(&term.shared.cluster, &node.name);
     Ok(Look::of_node(node, since, answer(Asked::Lease, reading).await?))

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use self::ask::SweepCalls;
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
-    domain::{HookKey, HookName, Interruption, Transition, seconds},
+    domain::{HookKey, HookName, InstanceId, Interruption, Moment, Transition, seconds},
     triage::{
         GroupHooks, HooksAnswer,
         sweep::{Candidate, Due, RoundEnd, Sweep, WaitState, WaitingInstance},
@@ -34,7 +34,11 @@ const CHECK_TIMEOUT: std::time::Duration = seconds(60);
 const STATE_TIMEOUT: std::time::Duration = seconds(5);
 
 /// Runs until the end of the term. A dry run does not start it: a heartbeat is a write.
-pub(super) async fn run(term: Arc<Term>) {
+/// `in_service`: instances that [`super::return_sweep`] has seen in service, and when it asked.
+pub(super) async fn run(
+    term: Arc<Term>,
+    mut in_service: mpsc::UnboundedReceiver<(InstanceId, Moment)>,
+) {
     let Some(interval) = term.shared.config.ours.sweep_interval else { return };
     let Some(cluster) = term.shared.config.ours.cluster_name.clone() else {
         info!(
@@ -57,6 +61,10 @@ pub(super) async fn run(term: Arc<Term>) {
         tokio::select! {
             Some(candidate) = received.recv() => {
                 sweep.unanswered(clock.now(), &candidate);
+                continue;
+            }
+            Some((instance, asked)) = in_service.recv() => {
+                sweep.seen_in_service(&instance, asked);
                 continue;
             }
             () = clock.sleep_until(sweep.next_at()) => {}

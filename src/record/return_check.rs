@@ -68,6 +68,14 @@ pub struct AwsAnswer<'a> {
     pub instance: Option<&'a InstanceFacts>,
 }
 
+impl AwsAnswer<'_> {
+    /// Its group reports the instance as `InService`.
+    #[must_use]
+    pub fn is_in_service(&self) -> bool {
+        self.group_state == Some("InService")
+    }
+}
+
 /// What would show that the instance of `node` is back. `None`: nothing of Sundown's is on the
 /// Node, a person keeps it cordoned, its record is not released or does not count, or the table has
 /// no row for it.
@@ -149,7 +157,7 @@ impl AwaitedReturn {
     /// have renewed its Lease.
     #[must_use]
     pub fn shown_by(&self, answer: &AwsAnswer<'_>) -> Option<Moment> {
-        if self.group.is_some() && answer.group_state != Some("InService") {
+        if self.group.is_some() && !answer.is_in_service() {
             return None;
         }
         let Some(stop) = self.stop else { return Some(self.since) };

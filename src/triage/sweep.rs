@@ -49,6 +49,9 @@ pub struct Sweep {
     /// round. It replaces `last_answered` for instances in that pool.
     pools_answered: BTreeMap<GroupName, Option<Moment>>,
     waiting: BTreeMap<InstanceId, Watched>,
+    /// Instances that waited in a round, and that Auto Scaling has shown in service since: their
+    /// group, and when it was asked.
+    in_service: BTreeMap<InstanceId, (GroupName, Moment)>,
 }
 
 /// What a round has shown.
@@ -98,6 +101,7 @@ impl Sweep {
             last_answered: None,
             pools_answered: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            in_service: BTreeMap::new(),
         }
     }
 
@@ -134,6 +138,22 @@ impl Sweep {
         RoundEnd { left_out, fails_too_often }
     }
 
+    /// Auto Scaling was asked about this instance at `asked`, outside of the rounds, and showed it in
+    /// service. If a later round shows it waiting, that is another wait, even in the same state. Does
+    /// nothing if a round that began after `asked` has shown the instance.
+    pub fn seen_in_service(&mut self, instance: &InstanceId, asked: Moment) {
+        let is_newest = self.last_answered.is_none_or(|began| began <= asked);
+        let had_waited =
+            self.waiting.get(instance).is_some_and(|watched| watched.candidate.first_seen <= asked);
+        if !is_newest || !had_waited || self.in_service.len() >= MAX_WAITING {
+            return;
+        }
+        if let Some(watched) = self.waiting.remove(instance) {
+            let group = watched.candidate.waiting.group;
+            self.in_service.insert(instance.clone(), (group, asked));
+        }
+    }
+
     /// Remembers what a round has shown, and of the groups whose warm pools are unknown, what earlier
     /// rounds have. Returns for how many waiting instances there was no room.
     fn shown(&mut self, now: Moment, began: Moment, shown: Shown) -> usize {
@@ -148,11 +168,14 @@ impl Sweep {
                 // Its state changed. An action that ended before this round belongs to the old one.
                 Some(_) => new.push((waiting, Some(began))),
                 None => {
-                    let absent_at = self.absent_at(&waiting);
+                    let in_service = self.in_service.get(&waiting.instance).map(|(_, at)| *at);
+                    let absent_at = self.absent_at(&waiting).max(in_service);
                     new.push((waiting, absent_at));
                 }
             }
         }
+        // In a warm pool that is unknown, the instance may wait already.
+        self.in_service.retain(|_, (group, _)| unknown.contains(group));
         // Only after `absent_at`, which needs what earlier rounds have shown.
         self.note_answers(began, &unknown);
         let left_out = self.watch(now, new);

@@ -70,8 +70,9 @@ impl EndedActions {
     /// Whether the instance waits in another party's hook: Sundown completed its own action within
     /// the last 15 minutes, and no round of the sweep has shown since that the instance does not
     /// wait. If it waits for something else than our completed action did, that is another wait.
-    /// `state`: in which the sweep saw it. `absent_at`: when the last such round began; `None`:
-    /// every round of this term showed the wait.
+    /// `state`: in which the sweep saw it. `absent_at`: when the last such round began, or when
+    /// Auto Scaling last showed the instance in service outside of the rounds; `None`: all that the
+    /// sweep has seen in this term is the wait.
     pub(super) fn is_wait_of_other_hook(
         &self,
         key: &HookKey,

@@ -249,6 +249,37 @@ fn an_unknown_warm_pool_says_nothing_of_its_own_instances_and_nothing_is_lost_ou
 }
 
 #[test]
+fn an_instance_that_was_in_service_between_two_rounds_waits_anew() {
+    let inside = waits(1, WaitState::WarmedPending);
+    let round = |sweep: &mut Sweep, second, shown| {
+        sweep.round_begins(at(second));
+        sweep.round_ended(at(second), Ok(shown), 0.0);
+    };
+    let waiting = || all_shown(vec![inside.clone()]);
+    let unknown = || Shown { unknown: BTreeSet::from(["asg".into()]), ..Shown::default() };
+    let (anew, still) = ((at(240), Some(at(130))), (at(60), None));
+    for (asked, is_pool_unknown, expected) in [
+        (130, false, anew),
+        (130, true, anew),
+        // The round at 120 s is newer.
+        (119, false, still),
+        (119, true, still),
+    ] {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        round(&mut sweep, 60, waiting());
+        round(&mut sweep, 120, waiting());
+        sweep.seen_in_service(&inside.instance, at(asked));
+        if is_pool_unknown {
+            round(&mut sweep, 180, unknown());
+        }
+        round(&mut sweep, 240, waiting());
+        let found = &sweep.waiting.get(&inside.instance).unwrap().candidate;
+        assert_eq!((found.first_seen, found.absent_at), expected, "{asked} {is_pool_unknown}");
+        assert!(sweep.in_service.is_empty());
+    }
+}
+
+#[test]
 fn a_candidate_is_checked_in_the_state_that_its_group_shows_then() {
     let waiting = waits(1, WaitState::ReplacingRootVolume);
     let found = Candidate { waiting, first_seen: at(60), absent_at: Some(at(0)), checks: 1 };

@@ -35,7 +35,7 @@ async fn s21_each_group_waits_until_the_pods_of_the_one_before_are_gone() {
     let scene = Scene::hooked(921, 2, &["--drain-daemonset", "shop/shipper"]).await;
     scene.pod(0, "web", graceful(60, 20));
     scene.daemon("shipper", graceful(30, 10));
-    let proxy = Workload::new("shop", "proxy", 0).shape(critical(graceful(30, 1)));
+    let proxy = Workload::new("shop", "proxy-daemon", 0).shape(critical(graceful(30, 1)));
     scene.stage.world.kube.add_daemon_set(&proxy);
     scene.pod(0, "dns", critical(graceful(30, 5)));
     scene.stage.pass(5).await;

@@ -27,7 +27,9 @@ impl Judge<'_> {
                     write.at,
                 );
                 let terms = &self.evidence.terms;
-                let wrong = wrong_of(old, new, twin, taken_away(&all, new).as_ref(), terms);
+                let by_hand = was_uncordoned_by_hand(&all, old);
+                let taken_away = taken_away(&all, new);
+                let wrong = wrong_of(old, new, twin, by_hand, taken_away.as_ref(), terms);
                 for wrong in wrong {
                     self.broken(write.at, format!("{}: {wrong}", new.name));
                 }
@@ -87,17 +89,17 @@ impl Judge<'_> {
     }
 }
 
-/// What is wrong with a write of ours.
+/// What is wrong with a write of ours. `by_hand`: see [`was_uncordoned_by_hand`].
 fn wrong_of(
     old: &NodeState,
     new: &NodeState,
     twin: bool,
+    by_hand: bool,
     deleted: Option<&Vec<serde_json::Value>>,
     terms: &Terms,
 ) -> Vec<&'static str> {
     let mut wrong = Vec::new();
-    let counts = |node: &NodeState| open_record(node).filter(|_| !is_of_another_boot(node));
-    let (was, is) = (counts(old), counts(new));
+    let (was, is) = (record_that_counts(old), record_that_counts(new));
     let cordons = new.unschedulable && !old.unschedulable;
     let taints = taint(new).is_some() && taint(old).is_none();
     match (&was, &is) {
@@ -130,8 +132,8 @@ fn wrong_of(
             }
         }
         (Some(was), Some(is)) => {
-            let was_cordoned = terms.strongest(was) >= Response::Cordon;
-            let is_cordoned = terms.strongest(is) >= Response::Cordon;
+            let was_cordoned = by_hand || terms.strongest(was) >= Response::Cordon;
+            let is_cordoned = by_hand || terms.strongest(is) >= Response::Cordon;
             if !was_cordoned && is_cordoned && !new.unschedulable {
                 wrong.push("an interruption joined its record, and it was not cordoned");
             }
@@ -163,6 +165,33 @@ fn wrong_of(
         wrong.push("its taint does not show the kind that leaves least time");
     }
     wrong
+}
+
+/// The open record of this Node began while the Node still had our cordon of an earlier drain, and
+/// keeps it (`response`), although `--on` may ask for less. A person has uncordoned the Node since.
+fn was_uncordoned_by_hand(before: &[Write<'_>], node: &NodeState) -> bool {
+    let keeps_cordon = |entry: &serde_json::Value| entry["response"] == "cordon";
+    if !open_record(node).is_some_and(|all| all.iter().any(keeps_cordon)) {
+        return false;
+    }
+    let of_it = before.iter().filter_map(|w| Some((w.by, w.both()?)));
+    let of_it: Vec<_> = of_it.filter(|(_, (_, new))| new.uid == node.uid).collect();
+    let begins = |(by, (old, new)): &(&str, (&NodeState, &NodeState))| {
+        is_us(by) && record_that_counts(old).is_none() && record_that_counts(new).is_some()
+    };
+    let Some(begun) = of_it.iter().rposition(begins) else { return false };
+    let (_, (old, new)) = of_it[begun];
+    let is_our_cordon = record(new).is_some_and(|r| r["before"]["unschedulable"] == false);
+    let mut since = of_it[begun..].iter();
+    old.unschedulable
+        && new.unschedulable
+        && is_our_cordon
+        && since.any(|(by, (old, new))| !is_us(by) && old.unschedulable && !new.unschedulable)
+}
+
+/// The open record of a Node, unless it is of another boot.
+fn record_that_counts(node: &NodeState) -> Option<Vec<serde_json::Value>> {
+    open_record(node).filter(|_| !is_of_another_boot(node))
 }
 
 /// An earlier drain of this boot has ended and left our taint with its full effect.

@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
 
     /// Its instance is of this cluster, was launched less than `--join-timeout` before, and has no
     /// Node yet. Its message waits for that Node.
-    fn waits_for_node(&self, notice: &Notice, at: Moment) -> bool {
+    pub(super) fn waits_for_node(&self, notice: &Notice, at: Moment) -> bool {
         const JOIN_TIMEOUT: Duration = Duration::from_secs(300);
         let (evidence, instance) = (self.evidence, notice.event.instance.as_str());
         let group = evidence.groups.get(instance).and_then(|group| self.belongs(group));

@@ -217,10 +217,11 @@ impl<'a> Leaders<'a> {
         taken.filter(|h| h.process.is_some_and(|p| !processes.contains(p))).map(|h| h.at).min()
     }
 
-    /// Whether a process leads then or at any time later. One that could not renew the Lease does
-    /// not lead, even if nobody else holds the Lease yet.
-    pub fn leads_from(&self, process: &str, from: Moment) -> bool {
-        self.led.iter().any(|term| term.process == process && term.to >= from)
+    /// When a process leads for the first time from that moment on: at that moment, or later. One
+    /// that could not renew the Lease does not lead, even if nobody else holds the Lease yet.
+    pub fn leads_from(&self, process: &str, from: Moment) -> Option<Moment> {
+        let terms = self.led.iter().filter(|term| term.process == process && term.to >= from);
+        terms.map(|term| term.from.max(from)).min()
     }
 
     /// How often another process began to lead between these moments, or the same one anew.

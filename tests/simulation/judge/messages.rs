@@ -65,7 +65,10 @@ impl Judge<'_> {
             // Of a terminated instance EC2 shows no tags any more.
             let is_late_change = event.kind == Kind::ScheduledChange
                 && self.story.is_terminated(&event.instance, at);
-            return !self.is_meant(notice) || is_late_change || self.is_settled(notice, at);
+            return !self.is_meant(notice)
+                || is_late_change
+                || self.is_settled(notice, at)
+                || self.had_no_node(notice, at);
         };
         // A launch hook asks for no change of a node, but for its completion.
         let terms = &self.evidence.terms;
@@ -154,6 +157,32 @@ impl Judge<'_> {
         let stale = at.since_or_zero(notice.time()) + Duration::from_secs(1) >= own_time;
         let is_nobodys = self.runs_again(notice, at) || self.had_left_its_block(event, at);
         !ours || harmless || known || repeat || no_node || stale || is_nobodys
+    }
+
+    /// The Node of its instance registered a moment before the message was deleted. The process had
+    /// received the message before that, and EC2's answer had shown it that `--join-timeout` was
+    /// over: the message no longer waited for the Node.
+    fn had_no_node(&self, notice: &Notice, at: Moment) -> bool {
+        // Deletions are collected for a quarter of a second.
+        const COLLECTED: Duration = Duration::from_secs(1);
+        let instance = notice.event.instance.as_str();
+        let node = self.evidence.nodes.get(instance);
+        let since = self.story.registered(instance).filter(|since| *since <= at);
+        let Some((node, since)) = node.zip(since) else { return false };
+        let scope = Scope::of_leader(&[MESSAGES]).about(instance, node);
+        let has_received = |process: &str| {
+            notice.deliveries.iter().any(|delivery| delivery.by == process && delivery.at < since)
+        };
+        let is_answer = |call: &&Call| {
+            call.api == "ec2:DescribeInstances"
+                && call.object.split(['=', ',', ';']).any(|id| id == instance)
+                && call.outcome == Outcome::Ok
+                && call.at < since
+                && has_received(&call.by)
+        };
+        let asked = self.evidence.calls.iter().filter(is_answer).map(|call| call.at).max();
+        self.longest_clear(scope, since, at) <= COLLECTED
+            && asked.is_some_and(|asked| !self.waits_for_node(notice, asked))
     }
 
     /// The warning of a Capacity Block names no instance. This one was terminated already when EC2

@@ -427,12 +427,18 @@ struct Judge<'a> {
 }
 
 /// See [`Judge::beside_named`]. Found once: a run may have thousands of actions, and each call for
-/// one asks whose hook it is.
-fn beside_named(actions: &[ActionReport]) -> BTreeSet<(&str, &str)> {
-    let transitions: BTreeSet<_> = actions
+/// one asks whose hook it is. A hook of which no action began is a terminate hook: the terms of a
+/// random world name only those.
+fn beside_named(evidence: &Evidence) -> BTreeSet<(&str, &str)> {
+    let mut transitions: BTreeSet<_> = evidence
+        .actions
         .iter()
         .map(|a| (a.group.as_str(), a.hook.as_str(), a.transition == Transition::Launching))
         .collect();
+    let with_action: BTreeSet<_> = transitions.iter().map(|(g, h, _)| (*g, *h)).collect();
+    let hooks = evidence.terms.heartbeat_timeouts.keys().map(|(g, h)| (g.as_str(), h.as_str()));
+    let without_action = hooks.filter(|hook| !with_action.contains(hook));
+    transitions.extend(without_action.map(|(group, hook)| (group, hook, false)));
     let has_named = |group: &str, launching: bool| {
         transitions
             .iter()
@@ -481,7 +487,7 @@ impl<'a> Judge<'a> {
             writes: writes(evidence),
             leaders: Leaders::of(evidence),
             faults: Faults::of(evidence),
-            beside_named: beside_named(&evidence.actions),
+            beside_named: beside_named(evidence),
         }
     }
 

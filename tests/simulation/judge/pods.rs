@@ -305,6 +305,7 @@ impl Judge<'_> {
             all.push(new);
         }
         all.extend(self.counted_anew_by_aws(at, by, instance));
+        all.extend(self.deadlines_by_confirmation(by, instance, at));
         all
     }
 

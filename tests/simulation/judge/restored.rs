@@ -149,10 +149,12 @@ impl Judge<'_> {
         let lives_on = |process: &str| {
             !evidence.ends.iter().any(|(name, at)| name == process && *at <= lost + SLACK)
         };
-        let could_write = |process: &str| !self.is_kept_from_writing(process, lost, node);
-        let knows = |process: &str| {
-            lives_on(process) && self.leaders.leads_from(process, lost) && could_write(process)
+        // Before it leads, it may not write.
+        let could_write = |process: &str| {
+            let leads = self.leaders.leads_from(process, lost);
+            leads.is_some_and(|leads| !self.is_kept_from_writing(process, leads, node))
         };
+        let knows = |process: &str| lives_on(process) && could_write(process);
         in_time.map(|r| r.client.as_str()).any(knows)
     }
 

@@ -1,13 +1,18 @@
 //! Settings of a drain that its Node or its hooks give.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use sundown::{
     domain::Moment,
     sim::aws::{Call, Outcome},
 };
 
-use super::{Judge, excuses::HEARTBEATS, sent::duration, story::RecordedInterruption};
+use super::{
+    Judge, SLACK,
+    excuses::HEARTBEATS,
+    sent::duration,
+    story::{Deadline, RecordedInterruption},
+};
 
 /// After an annotation changes, the value before it may still apply for this long.
 const KNOWN: Duration = Duration::from_secs(3);
@@ -113,21 +118,64 @@ impl Judge<'_> {
         one: &RecordedInterruption,
         at: Moment,
     ) -> bool {
-        let Some((group, hook)) = &one.hook else { return false };
-        let Some(leads) = self.leaders.leads_since(by, at) else { return false };
         let recorded = self.story.told_last(instance, at);
         let is_only = recorded.iter().filter(|other| other.hook == one.hook).count() == 1;
-        let since = leads.max(one.time.min(one.accepted));
+        let confirmed = self.confirmed_at(by, instance, one, at);
+        is_only
+            && !self.story.names_no_action(one)
+            && confirmed.is_some_and(|confirmed| confirmed + KNOWN <= at)
+    }
+
+    /// When AWS accepted the first heartbeat of this process for the hook of this interruption, since
+    /// the process leads.
+    fn confirmed_at(
+        &self,
+        by: &str,
+        instance: &str,
+        one: &RecordedInterruption,
+        at: Moment,
+    ) -> Option<Moment> {
+        let (group, hook) = one.hook.as_ref()?;
+        let since = self.leaders.leads_since(by, at)?.max(one.time.min(one.accepted));
         let object = format!("{group}/{hook}/{instance}");
-        let is_accepted = |call: &Call| {
+        let is_accepted = |call: &&Call| {
             HEARTBEATS.contains(&call.api.as_str())
                 && call.object == object
                 && call.by == by
                 && call.outcome == Outcome::Ok
-                && since <= call.at
-                && call.at + KNOWN <= at
+                && (since..=at).contains(&call.at)
         };
-        is_only && !self.story.names_no_action(one) && self.evidence.calls.iter().any(is_accepted)
+        self.evidence.calls.iter().filter(is_accepted).map(|call| call.at).min()
+    }
+
+    /// The further deadlines of a drain whose hooks give a shorter drain timeout than the flag. It
+    /// counts only once AWS has accepted a heartbeat of this process: until then, that of the flag
+    /// counts. A timeout that has passed by then counts from that heartbeat.
+    pub(super) fn deadlines_by_confirmation(
+        &self,
+        by: &str,
+        instance: &str,
+        at: Moment,
+    ) -> Vec<Deadline> {
+        let margin = self.evidence.terms.margin("");
+        let from =
+            |start: Moment, timeout: Duration| Deadline::of(start, start + timeout, margin, start);
+        let mut all = Vec::new();
+        for one in self.story.told_last(instance, at) {
+            let without = RecordedInterruption { settings: BTreeMap::new(), ..(*one).clone() };
+            let longer = self.story.drain_timeout(instance, &without, at);
+            let own = self.story.drain_timeout(instance, &one, at);
+            if one.hook.is_none() || own >= longer {
+                continue;
+            }
+            let confirmed = self.confirmed_at(by, instance, &one, at);
+            if confirmed.is_none_or(|confirmed| at <= confirmed + SLACK) {
+                all.push(from(one.accepted, longer));
+            }
+            let has_passed = |confirmed: &Moment| from(one.accepted, own).at <= *confirmed + SLACK;
+            all.extend(confirmed.filter(has_passed).map(|confirmed| from(confirmed, own)));
+        }
+        all
     }
 
     /// The Node or one of its hooks gave a setting that a process may ignore. The call that writes

@@ -202,6 +202,41 @@ async fn a_wait_for_something_else_that_begins_before_the_first_round_of_a_leade
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_in_the_same_state_after_a_time_in_service_between_two_rounds_is_found() {
+    let stage = Stage::new(2_444);
+    let hooks = [hook("drain", 300), hook("Terminate-LC-Hook", 900)];
+    let instance = group(&stage, "asg", 1, &hooks).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    let aws = &stage.world.aws;
+    aws.return_to_warm_pool(&instance);
+    let are_over = |count: usize| {
+        let of_drain = stage.actions(&instance).into_iter().filter(|a| a.hook == "drain");
+        of_drain.filter(|action| action.end.is_some()).count() == count
+    };
+    stage.until(FOUND + 20, "the first is completed", || are_over(1)).await;
+    let before = rounds(&stage).len();
+    stage.until(61, "it still waits in the hook of others", || rounds(&stage).len() > before).await;
+    stage.pass(2).await;
+    // No round is answered while it is in service.
+    let fault = FaultRule::new(DESCRIBE, Fault::Unavailable, How::Always).about("");
+    let fault = aws.fault(fault);
+    assert!(aws.complete_as("others", "asg", "Terminate-LC-Hook", &instance, HookResult::Continue));
+    aws.leave_warm_pool(&instance);
+    let looks = || aws.calls().iter().filter(|c| c.api == DESCRIBE && c.object == "asg").count();
+    let looked = looks();
+    stage.until(75, "it is seen in service", || looks() > looked).await;
+    aws.return_to_warm_pool(&instance);
+    aws.end_fault(fault);
+    stage.until(FOUND + 20, "the second is completed", || are_over(2)).await;
+    let last = stage.actions(&instance).into_iter().rfind(|a| a.hook == "drain");
+    let end = last.and_then(|action| action.end).unwrap();
+    assert!(end.by.starts_with("sundown"), "{end:?}");
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_is_found_although_the_record_names_an_action_of_its_hook_that_was_made_up() {
     let stage = Stage::new(2_437);
     let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
@@ -243,7 +278,7 @@ async fn the_end_of_an_instance_is_found_although_the_record_names_the_action_of
     assert_eq!(record["interruptions"][0]["kind"], "root-volume", "{record}");
     assert_eq!(record["interruptions"][1]["kind"], "terminate-hook", "{record}");
     let both_are_over = || stage.actions(&instance).len() == 2 && stage.is_over(&instance);
-    stage.until(60, "the second action is completed", both_are_over).await;
+    stage.until(180, "the second action is completed", both_are_over).await;
     let end = stage.actions(&instance)[1].end.clone().unwrap();
     assert!(end.by.starts_with("sundown"), "{end:?}");
     sundown.stop().await;

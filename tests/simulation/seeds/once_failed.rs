@@ -410,4 +410,13 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_806_000_008_472, "a hook timed out"),
     (1_806_000_009_628, "a pod got less than its grace period"),
     (1_806_000_009_650, "an Event was not true"),
+    (1_806_000_010_111, "an interruption joined a record, and its node was not cordoned"),
+    (1_806_000_010_628, "a message was deleted before its intent was durable"),
+    (1_806_000_010_681, "an interruption was not accepted in time"),
+    (1_806_000_010_796, "a node was put back and left cordoned"),
+    (1_806_000_011_369, "a pod got less than its grace period"),
+    (1_806_000_011_422, "a pod got less than its grace period"),
+    (1_806_000_011_430, "a hook timed out"),
+    (1_806_000_010_558, "a record held what nobody had sent"),
+    (1_806_000_010_990, "a record held what nobody had sent"),
 ];

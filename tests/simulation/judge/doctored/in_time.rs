@@ -55,7 +55,11 @@ async fn an_interruption_that_is_accepted_late_is_seen() {
 
 /// No record was ever written, and no message deleted.
 async fn never() -> Evidence {
-    let mut evidence = reclaimed().await;
+    unaccepted(reclaimed().await)
+}
+
+/// The same run without records and deletions of messages.
+fn unaccepted(mut evidence: Evidence) -> Evidence {
     for entry in &mut evidence.entries {
         if let Fact::Annotated { annotations, .. } = &mut entry.fact {
             annotations.remove("sundown.dev/record");
@@ -71,6 +75,27 @@ async fn an_interruption_that_nobody_accepts_is_seen() {
     breaks(&judge(&evidence), LATE);
     evidence.terms.groups.insert("spot".to_owned(), Belongs::Ignored);
     keeps(&judge(&evidence), LATE, "it is for nobody here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_nobody_accepts_is_seen_unless_a_hook_beside_it_is_named_sundown() {
+    let evidence = unaccepted(hooked().await);
+    breaks(&judge(&evidence), LATE);
+    let beside = |group: &str, hook: &str, has_action: bool| {
+        let mut evidence = evidence.clone();
+        if !has_action {
+            evidence.actions.clear();
+        }
+        let named = (group.to_owned(), hook.to_owned());
+        evidence.terms.heartbeat_timeouts.insert(named, s(60));
+        judge(&evidence)
+    };
+    for has_action in [true, false] {
+        let with = |group: &str, hook: &str| beside(group, hook, has_action);
+        keeps(&with("asg", "sundown-terminate"), LATE, "the hook is another party's");
+        breaks(&with("asg", "drain-too"), LATE);
+        breaks(&with("another", "sundown-terminate"), LATE);
+    }
 }
 
 #[tokio::test(start_paused = true)]

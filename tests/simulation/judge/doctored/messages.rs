@@ -69,6 +69,49 @@ async fn a_stop_that_is_deleted_without_a_record_is_seen_unless_its_node_is_of_a
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_for_a_new_node_that_is_deleted_is_seen_unless_the_join_timeout_was_over_before() {
+    let mut evidence = hooked().await;
+    led_from_the_beginning(&mut evidence);
+    evidence.calls.retain(|call| call.api != "ec2:DescribeInstances");
+    let (instance, node) = node_of(&evidence);
+    let registered = accepted(&evidence) - s(10);
+    for entry in evidence.entries.iter_mut().filter(|e| e.at < registered) {
+        if matches!(&entry.fact, Fact::Annotated { node: n, .. } if *n == node) {
+            entry.at = registered;
+        }
+    }
+    let (id, state) = (instance.clone(), State::Pending);
+    evidence.changes.push(InstanceChange { id, state, at: registered - s(45) });
+    let before = registered - Duration::from_millis(500);
+    // The message is received so many seconds before it is deleted, which is so many milliseconds
+    // after the Node registers.
+    let deleted = |timeout: &str, asked: Option<(Moment, &str)>, by: &str, age: u64, after: u64| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(format!("--join-timeout={timeout}"));
+        evidence.calls.extend(asked.map(|(at, id)| Call {
+            at,
+            api: "ec2:DescribeInstances".to_owned(),
+            object: format!("instance-id=i-0fedcba9876543210,{id}"),
+            by: by.to_owned(),
+            outcome: Outcome::Ok,
+        }));
+        notice(&mut evidence, age, registered + Duration::from_millis(after));
+        judge(&evidence)
+    };
+    let asked = Some((before, instance.as_str()));
+    let us = "sundown-0";
+    keeps(&deleted("10s", asked, us, 2, 300), LOST, "its message waited for no Node any more");
+    breaks(&deleted("2m", asked, us, 2, 300), LOST);
+    breaks(&deleted("10s", asked, us, 3, 1_500), LOST);
+    breaks(&deleted("10s", asked, us, 0, 300), LOST);
+    breaks(&deleted("10s", asked, "sundown-9", 2, 300), LOST);
+    breaks(&deleted("10s", None, us, 2, 300), LOST);
+    breaks(&deleted("10s", Some((before, "i-0another")), us, 2, 300), LOST);
+    let later = registered + Duration::from_millis(100);
+    breaks(&deleted("10s", Some((later, instance.as_str())), us, 2, 300), LOST);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_capacity_block_that_is_deleted_without_a_record_is_seen_unless_its_instance_was_gone() {
     const BLOCK: &str = "cr-1234567890abcdef0";
     let mut evidence = hooked().await;

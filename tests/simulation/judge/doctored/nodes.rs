@@ -307,6 +307,46 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
         "it did not lead any more, although nobody else held the Lease",
     );
     breaks(&lapsed(true), "its taint was left behind without a record");
+    // The process does not lead when the record is taken away. It renews the Lease so many seconds
+    // later, and its only try to write the record back fails after 20 s. Then it is ended.
+    let is_lease = |r: &&Request| r.resource == "leases" && r.is_write() && r.status == 200;
+    let renewal = never.requests.iter().rfind(is_lease).unwrap().clone();
+    let led_again = |renewed: &[u64], tries: bool| {
+        let (mut again, at) = (never.clone(), evidence.ended + s(12));
+        again.ended = at + s(25);
+        then(&mut again, at, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
+        again.ends = vec![(US.to_owned(), at + s(21))];
+        again.requests.extend(renewed.iter().map(|after| {
+            let at = at + s(*after);
+            Request { at, answered: Some(at), ended: Some(at), ..renewal.clone() }
+        }));
+        let (tried, status) = (at + s(20), 429);
+        let refused = Request {
+            at: tried,
+            answered: Some(tried),
+            ended: Some(tried),
+            status,
+            is_disturbed: true,
+            ..patch.clone()
+        };
+        again.requests.extend(tries.then_some(refused));
+        again.disturbances.extend(tries.then(|| Disturbance {
+            at: tried,
+            until: Some(tried),
+            by: US.to_owned(),
+            what: "patch nodes".to_owned(),
+            object: patch.name.clone(),
+            is_silent: false,
+        }));
+        judge(&again)
+    };
+    keeps(
+        &led_again(&[20], true),
+        "its taint was left behind without a record",
+        "it led for a second, in which its try failed",
+    );
+    breaks(&led_again(&[20], false), "its taint was left behind without a record");
+    breaks(&led_again(&[5, 14], true), "its taint was left behind without a record");
     let drained = hooked().await;
     let mut taken = drained.clone();
     then(&mut taken, drained.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
@@ -543,4 +583,50 @@ async fn a_taint_that_a_weaker_response_weakens_after_a_drain_is_seen() {
     breaks(&marked("PreferNoSchedule"), WEAKER);
     keeps(&marked("NoSchedule"), WEAKER, "the taint of the drain stays");
     keeps(&marked("NoSchedule"), "not tainted with the same write", "it is enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_joins_without_a_cordon_is_seen_unless_a_person_removed_one_that_had_stayed() {
+    const NOT_CORDONED: &str = "an interruption joined its record, and it was not cordoned";
+    const AGAIN: &str = "uncordoned by a person during its drain, and cordoned again";
+    let evidence = hooked().await;
+    let is_released =
+        |s: &NodeState| s.annotations.get(RECORD).is_some_and(|r| r.contains("\"released\""));
+    let released = when(&evidence, |f| matches!(f, Fact::NodeChanged(state) if is_released(state)));
+    let after = |millis: u64| released + Duration::from_millis(millis);
+    let entry = |kind: &str, response: Option<&str>| {
+        let time = released.to_string();
+        json!({
+            "kind": kind, "event": kind, "time": time, "accepted": time, "response": response
+        })
+    };
+    let write = |evidence: &mut Evidence, at: Moment, all: &[Value], is_cordoned: bool| {
+        then(evidence, at, US, |s| {
+            let text = s.annotations.get_mut(RECORD).unwrap();
+            let mut record: Value = serde_json::from_str(text).unwrap();
+            record["interruptions"] = json!(all);
+            record.as_object_mut().unwrap().remove("released");
+            *text = record.to_string();
+            s.unschedulable = is_cordoned;
+        });
+    };
+    // The drained node is still cordoned, or a person has uncordoned it. A recommendation begins
+    // another record. The node is uncordoned, and a spot notice joins.
+    let joined = |response: Option<&str>, stays: bool, uncordons: &str, is_cordoned: bool| {
+        let mut evidence = evidence.clone();
+        if !stays {
+            then(&mut evidence, after(1), PERSON, |s| s.unschedulable = false);
+        }
+        let first = entry("rebalance", response);
+        write(&mut evidence, after(2), std::slice::from_ref(&first), stays);
+        then(&mut evidence, after(3), uncordons, |s| s.unschedulable = false);
+        write(&mut evidence, after(4), &[first, entry("spot", None)], is_cordoned);
+        judge(&evidence)
+    };
+    let cordon = Some("cordon");
+    keeps(&joined(cordon, true, PERSON, false), NOT_CORDONED, "a person uncordoned it");
+    breaks(&joined(cordon, true, PERSON, true), AGAIN);
+    breaks(&joined(cordon, true, US, false), NOT_CORDONED);
+    breaks(&joined(cordon, false, PERSON, false), NOT_CORDONED);
+    breaks(&joined(None, true, PERSON, false), NOT_CORDONED);
 }

@@ -1,6 +1,7 @@
 //! Settings of a drain that its Node or its hook gives: which of them rule, and which are bad.
 
 use serde_json::json;
+use sundown::sim::aws::{Call, Outcome};
 
 use super::*;
 
@@ -246,43 +247,84 @@ async fn a_pod_that_comes_while_no_setting_delays_the_completion_is_waited_for()
     breaks(&with(Some("0s"), Some("30s")), EARLY);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_force_by_the_short_drain_timeout_of_an_event_that_names_no_action_is_seen() {
-    const EARLY: &str = "slow-0 was deleted too early";
-    const HEARTBEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+const HEARTBEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+
+/// A hook was drained. Its record and its evictions are left out, and another pod was on its node.
+async fn with_a_slow_pod() -> (Evidence, PodRef) {
     let mut evidence = hooked().await;
-    let (instance, node) = node_of(&evidence);
-    let sent = evidence.actions[0].started + s(5);
-    let token = evidence.actions[0].token.clone();
-    longer(&mut evidence, sent + s(60));
+    let (_, node) = node_of(&evidence);
+    let (begun, ended) = (evidence.begun, evidence.actions[0].started + s(65));
+    longer(&mut evidence, ended);
     evidence.entries.retain(|e| !matches!(e.fact, Fact::Annotated { .. } | Fact::Evicted { .. }));
     evidence.requests.retain(|r| (r.verb.as_str(), r.resource.as_str()) != ("patch", "nodes"));
-    let begun = evidence.begun;
     let pod = PodRef {
         namespace: "load".into(),
         name: "slow-0".into(),
         uid: "uid-of-slow-0".into(),
-        node: node.clone(),
+        node,
     };
     insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    (evidence, pod)
+}
+
+/// An event about the action with this token is accepted then. It says that the drain may take no
+/// longer than half a minute.
+fn shorten(evidence: &mut Evidence, token: &str, at: Moment) {
+    let (instance, node) = node_of(evidence);
+    let short = metadata("drain-timeout", "30s");
+    let mut body = event_of_hook("one-more", &instance, "drain", &short, at);
+    body["detail"]["LifecycleActionToken"] = json!(token);
+    send(evidence, &body.to_string(), at, at);
+    let mut entry = entry_of_hook("one-more", "drain", at, at);
+    entry["token"] = json!(token);
+    let record = json!({ "version": 1, "instance": instance, "interruptions": [entry] });
+    let page = Fact::Annotated {
+        node,
+        provider_id: format!("aws:///eu-west-1a/{instance}"),
+        annotations: [(RECORD.to_owned(), record.to_string())].into(),
+    };
+    insert(evidence, at, US, page);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_by_the_flag_after_aws_has_confirmed_a_shorter_drain_timeout_is_seen() {
+    const GRACE: &str = "slow-0 got a grace of";
+    let (mut evidence, pod) = with_a_slow_pod().await;
+    evidence.terms.drain_timeout = 60;
+    let sent = evidence.actions[0].started + s(5);
+    let token = evidence.actions[0].token.clone();
+    shorten(&mut evidence, &token, sent);
+    let mut successes = evidence.calls.iter().filter(|c| c.outcome == Outcome::Ok);
+    let heartbeat = successes.find(|c| c.api == HEARTBEAT).unwrap().clone();
+    evidence.calls.retain(|c| c.api != HEARTBEAT);
+    let with = |grace: u64, confirmed_after: Option<u64>| {
+        let mut evidence = evidence.clone();
+        let forced = Fact::Deleted { pod: pod.clone(), grace, again: false, overrun: Vec::new() };
+        insert(&mut evidence, sent + s(30), US, forced);
+        let confirmed = confirmed_after.map(|after| sent + s(after));
+        evidence.calls.extend(confirmed.map(|at| Call { at, ..heartbeat.clone() }));
+        judge(&evidence)
+    };
+    // By the flag, its pods are to be gone after 55 s, and by the hook after 25 s.
+    keeps(&with(25, None), GRACE, "AWS has not confirmed the action");
+    breaks(&with(25, Some(1)), GRACE);
+    keeps(&with(22, Some(27)), GRACE, "the time of the hook had passed before AWS confirmed it");
+    breaks(&with(22, Some(20)), GRACE);
+    breaks(&with(22, None), GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_force_by_the_short_drain_timeout_of_an_event_that_names_no_action_is_seen() {
+    const EARLY: &str = "slow-0 was deleted too early";
+    let (mut evidence, pod) = with_a_slow_pod().await;
+    let sent = evidence.actions[0].started + s(5);
+    let token = evidence.actions[0].token.clone();
     let forced = Fact::Deleted { pod, grace: 5, again: false, overrun: Vec::new() };
     insert(&mut evidence, sent + s(20), US, forced);
     // Only an event says that the drain may take no longer than half a minute.
     let with = |token: &str, is_confirmed: bool| {
         let mut evidence = evidence.clone();
-        let short = metadata("drain-timeout", "30s");
-        let mut body = event_of_hook("one-more", &instance, "drain", &short, sent);
-        body["detail"]["LifecycleActionToken"] = json!(token);
-        send(&mut evidence, &body.to_string(), sent, sent);
-        let mut entry = entry_of_hook("one-more", "drain", sent, sent);
-        entry["token"] = json!(token);
-        let record = json!({ "version": 1, "instance": instance, "interruptions": [entry] });
-        let page = Fact::Annotated {
-            node: node.clone(),
-            provider_id: format!("aws:///eu-west-1a/{instance}"),
-            annotations: [(RECORD.to_owned(), record.to_string())].into(),
-        };
-        insert(&mut evidence, sent, US, page);
+        shorten(&mut evidence, token, sent);
         if !is_confirmed {
             evidence.calls.retain(|c| c.api != HEARTBEAT);
         }
