@@ -119,13 +119,28 @@ struct Queue {
 /// One Event, and how it is written.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// `metadata.name`, once the Event is created.
-    name: Option<String>,
+    creation: Creation,
     count: u32,
     first: Moment,
     last: Moment,
     waits: bool,
     tries: u32,
+}
+
+/// Whether an Event exists. The names are its `metadata.name`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Creation {
+    /// It does not exist.
+    Missing,
+    /// It may exist: the answer to a request that creates it was lost. The next request uses the
+    /// same name, so that the API server does not create the Event twice.
+    Unanswered {
+        name: String,
+        /// The count in the first of these requests.
+        count: u32,
+    },
+    /// It exists.
+    Done { name: String },
 }
 
 /// How often the recorder tries to write an Event.
@@ -177,7 +192,14 @@ impl Recorder {
             queue.forget(now, settings);
             queue.entries.insert(
                 note.clone(),
-                Entry { name: None, count: 1, first: now, last: now, waits: true, tries: 0 },
+                Entry {
+                    creation: Creation::Missing,
+                    count: 1,
+                    first: now,
+                    last: now,
+                    waits: true,
+                    tries: 0,
+                },
             );
         }
         queue.waiting.push_back(note);
@@ -294,13 +316,19 @@ async fn write_all(cluster: Cluster, shared: Arc<Shared>) {
 
 /// Writes one Event; returns the pause before the next request.
 async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entry) -> Duration {
-    let name = entry
-        .name
-        .clone()
-        .unwrap_or_else(|| wire::event_name(note.about.name(), cluster.random().below(u64::MAX)));
-    let request = match &entry.name {
-        None => wire::creation(&note, entry, &name, &shared.settings.instance),
-        Some(_) => wire::counting(&note, entry, &name),
+    let (name, unanswered) = match &entry.creation {
+        Creation::Missing => {
+            let number = cluster.random().below(u64::MAX);
+            (wire::event_name(note.about.name(), number), None)
+        }
+        Creation::Unanswered { name, count } => (name.clone(), Some(*count)),
+        Creation::Done { name } => (name.clone(), None),
+    };
+    let exists = matches!(entry.creation, Creation::Done { .. });
+    let request = if exists {
+        wire::counting(&note, entry, &name)
+    } else {
+        wire::creation(&note, entry, &name, &shared.settings.instance)
     };
     let Some(request) = request else {
         shared.queue().counts.failed += 1;
@@ -311,7 +339,7 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
     let Some(known) = queue.entries.get_mut(&note) else { return Duration::ZERO };
     let problem = match result {
         Ok(_) => {
-            (known.name, known.tries) = (Some(name), 0);
+            (known.creation, known.tries) = (Creation::Done { name }, 0);
             queue.counts.written += 1;
             return Duration::ZERO;
         }
@@ -320,11 +348,21 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
             error.problem
         }
     };
+    if let (Problem::Conflict, Some(count)) = (problem, unanswered) {
+        // An earlier request has created it. Which count it has is only known if all had the same.
+        (known.creation, known.tries) = (Creation::Done { name }, 0);
+        let is_count_written = known.count == count;
+        queue.counts.written += 1;
+        if !is_count_written {
+            queue.retry(note);
+        }
+        return Duration::ZERO;
+    }
     known.tries += 1;
     let pause = match problem {
-        // 404: the Event was deleted or has expired, so it is created again. 409: the name was
-        // taken, so another name is used.
-        Problem::NotFound if entry.name.is_some() => Duration::ZERO,
+        // 404: the Event was deleted or has expired, so it is created again. 409: another Event has
+        // the name, so another name is used.
+        Problem::NotFound if exists => Duration::ZERO,
         Problem::Conflict => Duration::ZERO,
         Problem::Overload { retry_after } => retry_after.unwrap_or(Duration::from_secs(1)),
         Problem::Server | Problem::Unreachable => Duration::from_secs(1),
@@ -334,7 +372,9 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
         }
     };
     if matches!(problem, Problem::NotFound | Problem::Conflict) {
-        known.name = None;
+        known.creation = Creation::Missing;
+    } else if !exists && unanswered.is_none() && may_have_taken_effect(problem) {
+        known.creation = Creation::Unanswered { name, count: entry.count };
     }
     if known.tries < TRIES {
         queue.retry(note);
@@ -343,4 +383,10 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
         queue.counts.failed += 1;
     }
     pause.min(Duration::from_mins(1))
+}
+
+/// Without an answer, or with one that may come from something in front of the API server, the
+/// request may have created the Event.
+const fn may_have_taken_effect(problem: Problem) -> bool {
+    matches!(problem, Problem::Server | Problem::Unreachable | Problem::Unreadable)
 }

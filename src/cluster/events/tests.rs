@@ -1,6 +1,6 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::fake::{Fake, Fault, settle, status};
@@ -143,6 +143,72 @@ async fn an_event_that_is_not_accepted_is_tried_a_few_times_and_then_dropped() {
         ("POST", &json!(2)),
         "an Event that somebody deleted is created again"
     );
+}
+
+/// Lets an API server create Events and lose its first `lost` answers to creations. A name that it
+/// has is a conflict. The result lists the names of the Events that exist.
+fn lose_answers(fake: &Fake, lost: usize) -> impl Fn() -> Vec<Value> {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let (existing, answers) = (Arc::clone(&names), Mutex::new(0));
+    fake.script(move |request| {
+        if request.method != "POST" {
+            return None;
+        }
+        let mut existing = existing.lock().unwrap();
+        let name = request.body["metadata"]["name"].clone();
+        let exists = existing.contains(&name);
+        if !exists {
+            existing.push(name);
+        }
+        let mut answers = answers.lock().unwrap();
+        *answers += 1;
+        match exists {
+            _ if *answers <= lost => Some(Fault::Broken),
+            true => Some(Fault::Answer(409, None, status(409, "AlreadyExists", "").to_string())),
+            false => None,
+        }
+    });
+    move || names.lock().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_answer_the_same_event_is_not_created_twice() {
+    for lost in [1, 2] {
+        let fake = Fake::default();
+        let recorder = recorder(&fake, 10);
+        let names = lose_answers(&fake, lost);
+        recorder.note(about_node("same"));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(names().len(), 1, "{:?}", names());
+        let sent = fake.seen();
+        assert!(
+            sent.iter().all(|request| request.method == "POST"),
+            "its count is written already"
+        );
+        assert_eq!((sent.len(), recorder.counts().written), (lost + 1, 1));
+        assert_eq!(recorder.counts().failed, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_count_of_an_event_whose_answer_was_lost_is_written_afterwards() {
+    // How many answers are lost, and whether the recorder gives up before one arrives.
+    for (lost, gives_up) in [(1, false), (3, true)] {
+        let fake = Fake::default();
+        let recorder = recorder(&fake, 10);
+        let names = lose_answers(&fake, lost);
+        recorder.note(about_node("same"));
+        let pause = if gives_up { 10_000 } else { 500 };
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        assert_eq!(recorder.counts().failed, u64::from(gives_up));
+        recorder.note(about_node("same"));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let last = fake.seen().last().unwrap().clone();
+        let name = names()[0].as_str().unwrap().to_owned();
+        assert_eq!((last.method.as_str(), &last.body["count"]), ("PATCH", &json!(2)));
+        assert!(last.path.ends_with(&name), "{}", last.path);
+        assert_eq!(names().len(), 1, "{:?}", names());
+    }
 }
 
 #[tokio::test(start_paused = true)]
