@@ -24,6 +24,7 @@ pub use args::{
 };
 pub use error::ConfigError;
 pub use print::{derived_default, document, print_config, unknown_variables};
+pub use published::{PublishedService, PublishedSweep};
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 pub use without_effect::{WithoutEffect, without_effect};
 

@@ -1,14 +1,73 @@
-//! The settings that affect deadlines, as the leader publishes them on its Lease for
-//! `sundown status`.
+//! The settings that the leader publishes on its Lease for `sundown status`: those that affect
+//! deadlines, and where it looks for instances.
 
 use std::time::Duration;
 
 use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
 
-use super::{DrainConfig, args::DrainArgs, validate::drain, values::duration_text};
+use super::{
+    Config, DrainConfig,
+    args::DrainArgs,
+    validate::drain,
+    values::{duration_text, parse_duration},
+};
 
 /// The flag whose value has spaces. They are published as underscores.
 const WINDOW: &str = "--scheduled-window=";
+const SWEEP: &str = "--sweep-interval=";
+const CLUSTER: &str = "--cluster-name=";
+const REGION: &str = "--region=";
+
+/// What a leader published besides the settings of its drains.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PublishedService {
+    /// Whether it sweeps.
+    pub sweep: PublishedSweep,
+    /// `--cluster-name`. `None`: it has none, or its version does not publish it.
+    pub cluster_name: Option<String>,
+    /// The region of its EC2 and Auto Scaling. `None`: its version does not publish it.
+    pub region: Option<String>,
+}
+
+/// Whether a leader sweeps (`--sweep-interval`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PublishedSweep {
+    /// It looks for hooks and for instances that no event reports.
+    On,
+    /// `0s`: it does not.
+    Off,
+    /// Its version does not publish that.
+    #[default]
+    NotKnown,
+}
+
+impl Config {
+    /// The settings that the leader publishes, as flags of `sundown run` on one line. `region`: that
+    /// of its AWS clients. No value has a space in it.
+    #[must_use]
+    pub fn published(&self, region: Option<&str>) -> String {
+        let interval = duration_text(self.ours.sweep_interval.unwrap_or_default());
+        let cluster = self.ours.cluster_name.as_ref();
+        let cluster = cluster.map_or_else(String::new, |name| format!(" {CLUSTER}{name}"));
+        let region = region.map_or_else(String::new, |region| format!(" {REGION}{region}"));
+        format!("{} {SWEEP}{interval}{cluster}{region}", self.drain.published())
+    }
+}
+
+impl PublishedService {
+    /// Parses what a leader published.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let given = |flag: &str| text.split_whitespace().find_map(|word| word.strip_prefix(flag));
+        let sweep = match given(SWEEP).map(parse_duration) {
+            Some(Ok(interval)) if interval.is_zero() => PublishedSweep::Off,
+            Some(Ok(_)) => PublishedSweep::On,
+            Some(Err(_)) | None => PublishedSweep::NotKnown,
+        };
+        let text_of = |flag| given(flag).filter(|value| !value.is_empty()).map(str::to_owned);
+        Self { sweep, cluster_name: text_of(CLUSTER), region: text_of(REGION) }
+    }
+}
 
 impl DrainConfig {
     /// The settings for deadlines and forced deletes, as flags of `sundown run` on one line.
@@ -66,6 +125,7 @@ impl DrainConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RunArgs;
 
     #[test]
     fn what_is_published_is_read_as_it_was() {
@@ -100,6 +160,39 @@ mod tests {
                     config.published()
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_leader_publishes_whether_it_sweeps_and_which_groups_are_its_own() {
+        let of = |flags: &[&str], region: Option<&str>| {
+            let queue = "--queue-url=https://sqs.eu-west-1.amazonaws.com/123456789012/sundown";
+            let flags = [queue].into_iter().chain(flags.iter().copied()).map(str::to_owned);
+            let config = RunArgs::from_flags(flags).unwrap().config(&|_| None).unwrap();
+            let text = config.published(region);
+            assert_eq!(
+                DrainConfig::from_published(&text).map(|drain| drain.published()),
+                Some(config.drain.published()),
+                "the settings of drains are read as before: {text}"
+            );
+            PublishedService::read(&text)
+        };
+        let (on, off) = (PublishedSweep::On, PublishedSweep::Off);
+        assert_eq!(
+            of(&["--cluster-name=shop"], Some("eu-west-1")),
+            PublishedService {
+                sweep: on,
+                cluster_name: Some("shop".to_owned()),
+                region: Some("eu-west-1".to_owned())
+            }
+        );
+        assert_eq!(
+            of(&["--sweep-interval=0s"], None),
+            PublishedService { sweep: off, ..PublishedService::default() }
+        );
+        let older = DrainConfig::from_published("").unwrap().published();
+        for unknown in [older.as_str(), "", "--sweep-interval=often --cluster-name="] {
+            assert_eq!(PublishedService::read(unknown), PublishedService::default(), "{unknown}");
         }
     }
 

@@ -216,7 +216,7 @@ fn lease_keeper(parts: &Parts, counting: &Counting, identity: &str) -> LeaseKeep
         // A leader that has not listed the Nodes knows no record, so it could not even send
         // heartbeats.
         is_ready: false,
-        published: config.drain.published(),
+        published: config.published(parts.aws.region().map(AsRef::as_ref)),
         clock: parts.clock,
         random: parts.random.clone(),
         spawner: parts.spawner.clone(),

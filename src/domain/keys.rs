@@ -35,7 +35,7 @@ pub const FORCE_AFTER: &str = "sundown.dev/force-after";
 pub const MAX_GRACE_PERIOD: &str = "sundown.dev/max-grace-period";
 /// Annotation of a Node: how long its completion waits after the end of the drain.
 pub const COMPLETE_DELAY: &str = "sundown.dev/complete-delay";
-/// Annotation of the Lease: the leader's settings that affect deadlines, as flags of
+/// Annotation of the Lease: the leader's settings that `sundown status` needs, as flags of
 /// `sundown run`.
 pub const SETTINGS: &str = "sundown.dev/settings";
 /// Label of the Lease, with the value [`LEASE_LABEL_VALUE`]: commands such as `sundown status` find

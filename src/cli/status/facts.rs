@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    config::DrainConfig,
+    config::{DrainConfig, PublishedService},
     domain::{Budget, DaemonSetState, Moment, Node, NodeName, Pod, PodUid},
 };
 
@@ -39,6 +39,8 @@ pub(super) struct LeaseFacts {
     pub(super) is_paused: bool,
     /// The leader's settings. `None`: it has not published them.
     pub(super) settings: Option<DrainConfig>,
+    /// What the leader published besides them.
+    pub(super) service: PublishedService,
 }
 
 /// The object that an Event is about.

@@ -43,8 +43,12 @@ pub(super) enum Until {
     InstanceGoesOrBoots,
     /// Out of a warm pool, after a stop or hibernation, or with a new root volume.
     InstanceIsBack,
+    /// The leader does not sweep: an event must show that the instance is back.
+    EventShowsReturn,
     /// Or it is replaced.
     InstanceIsHealthy,
+    /// The leader does not sweep, and nothing else shows that the instance is healthy.
+    PersonRestores,
     /// `sundown.dev/keep-cordoned`.
     AnnotationIsRemoved,
     LeaderRestores,

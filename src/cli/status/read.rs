@@ -15,7 +15,7 @@ use crate::{
         self, Cluster, ClusterParts, DaemonSets, KeepLabels, Settings,
         lease::{LeasePlace, LeaseSearch, WriteGuard, find_lease},
     },
-    config::DrainConfig,
+    config::{DrainConfig, PublishedService},
     domain::{InstanceId, Node, NodeName, PAUSE, Pod, SETTINGS, seconds, with_causes},
     runtime::{Clock, Random, Spawner},
 };
@@ -202,6 +202,7 @@ fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
     let spec = lease.spec.unwrap_or_default();
     let annotations = lease.metadata.annotations.unwrap_or_default();
     let holder = spec.holder_identity.filter(|h| !h.is_empty());
+    let published = annotations.get(SETTINGS);
     LeaseFacts {
         namespace: place.namespace,
         name: place.name,
@@ -213,7 +214,9 @@ fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
             spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15),
         ),
         is_paused: annotations.get(PAUSE).is_some_and(|v| v == "true"),
-        settings: annotations.get(SETTINGS).and_then(|text| DrainConfig::from_published(text)),
+        settings: published.and_then(|text| DrainConfig::from_published(text)),
+        service: published
+            .map_or_else(PublishedService::default, |text| PublishedService::read(text)),
     }
 }
 

@@ -6,7 +6,7 @@ mod events;
 mod gates;
 mod pods;
 
-use self::after_drain::{AfterDrain, KEPT, over};
+use self::after_drain::{AfterDrain, KEPT, LeaderHabits, over};
 use super::{
     facts::{Facts, LeaseFacts},
     model::{
@@ -15,7 +15,7 @@ use super::{
     },
 };
 use crate::{
-    config::DrainConfig,
+    config::{DrainConfig, PublishedSweep},
     controller::limit_settings,
     domain::{
         ChangeSchedule, DrainSettings, InstanceId, InterruptionFacts, Node, NodeName, Response,
@@ -34,6 +34,10 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     let reader = Reader {
         facts,
         lease,
+        sweep: match (lease, &leader.pod) {
+            (Some(lease), Some(_)) => lease.service.sweep,
+            _ => PublishedSweep::NotKnown,
+        },
         settings: settings.clone().or_else(|| DrainConfig::from_published("")),
     };
     let wanted = |node: &&Node| only.is_none_or(|name| node.name == *name);
@@ -139,6 +143,8 @@ fn settings_in_force(
 struct Reader<'a> {
     facts: &'a Facts,
     lease: Option<&'a LeaseFacts>,
+    /// `NotKnown`: nobody leads, or the leader has not published it.
+    sweep: PublishedSweep,
     settings: Option<DrainConfig>,
 }
 
@@ -169,7 +175,8 @@ impl Reader<'_> {
     /// What becomes of this Node, whose record is released.
     fn after_drain(&self, node: &Node, record: &Record, has_our_changes: bool) -> AfterDrain {
         let wanted = self.settings.as_ref().map(|settings| settings.gone_nodes);
-        AfterDrain::of(node, record, has_our_changes, wanted.unwrap_or_default(), self.facts.now)
+        let habits = LeaderHabits { gone_nodes: wanted.unwrap_or_default(), sweep: self.sweep };
+        AfterDrain::of(node, record, has_our_changes, habits, self.facts.now)
     }
 
     /// `None`: its drain is not over, or it is not cordoned, or retained.

@@ -179,6 +179,11 @@ impl Page {
                 "Cordoned or tainted until the instance is back (warm pool, stop, hibernation, new root volume)",
             ),
             (
+                Until::EventShowsReturn,
+                Tone::Caution,
+                "Cordoned or tainted until an event shows that the instance is back, or a person restores the node, because the sweep is off (--sweep-interval 0s)",
+            ),
+            (
                 Until::InstanceGoesOrBoots,
                 Tone::Faint,
                 "The drain is over; cordoned or tainted until the instance goes or has booted again",
@@ -187,6 +192,11 @@ impl Page {
                 Until::InstanceIsHealthy,
                 Tone::Caution,
                 "The drain is over; cordoned or tainted until the sick instance is healthy or replaced",
+            ),
+            (
+                Until::PersonRestores,
+                Tone::Caution,
+                "The drain is over; cordoned or tainted until a person restores the node, because the sweep is off (--sweep-interval 0s)",
             ),
             (
                 Until::AnnotationIsRemoved,

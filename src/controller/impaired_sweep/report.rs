@@ -77,8 +77,9 @@ pub(super) fn warn_of_nodes_never_restored(term: &Term) {
     if !drained.is_empty() {
         warn!(
             nodes = ?first(&drained), waiting = drained.len(),
-            "These nodes were drained because their instances were sick. --sweep-interval is off, \
-             so Sundown does not restore them when they are healthy: `sundown release NODE` does."
+            "These nodes were drained because their instances were sick. The sweep is off \
+             (--sweep-interval 0s), so Sundown does not restore them when they are healthy. During a \
+             drain `sundown release NODE` does; after it, uncordon the node and remove its taint."
         );
     }
 }

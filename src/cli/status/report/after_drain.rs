@@ -13,9 +13,13 @@
 //! | an interruption ends its instance for good ([`record::ends_instance`]) | [`AfterDrain::Ends`] |
 //! | it was drained for a scheduled change | [`AfterDrain::ScheduledChange`] |
 //! | any other | [`AfterDrain::EndsOrBoots`]: each boot makes its record void |
+//!
+//! The leader finds an instance that is back, or healthy again, by its sweep. With the sweep off, an
+//! event, a boot or a person must end the cordon.
 
 use crate::{
     cli::status::model::Until,
+    config::PublishedSweep,
     domain::{GoneNodes, GroupName, ImpairedStatus, KEEP_CORDONED, Kind, Moment, Node},
     record::{self, Record},
 };
@@ -23,6 +27,22 @@ use crate::{
 /// A sentence about a node that Sundown would restore later.
 pub(super) const KEPT: &str = " It carries sundown.dev/keep-cordoned: Sundown does not restore it \
     before a person removes the annotation.";
+
+/// How a person restores a node, which the text of `status` names if there is no sweep.
+const BY_HAND: &str = "restore it by hand once its instance is back (`kubectl uncordon NODE; kubectl \
+    taint node NODE sundown.dev/interruption-`)";
+/// It is not known whether a leader sweeps.
+const IF_SWEPT: &str = " That takes a leader whose sweep is on (--sweep-interval); the Lease does not \
+    show one.";
+
+/// What the leader does after drains, by its settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeaderHabits {
+    /// What it does with the Nodes of instances that are gone.
+    pub(super) gone_nodes: GoneNodes,
+    /// `NotKnown`: nobody leads, or the leader has not published it.
+    pub(super) sweep: PublishedSweep,
+}
 
 /// What becomes of a Node after its drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +63,8 @@ pub(super) enum AfterDrain {
     Sick {
         /// Pods were left at the end of the drain.
         pods_left: bool,
+        /// The leader's sweep asks EC2 whether it is healthy.
+        sweep: PublishedSweep,
     },
     /// It stays cordoned until AWS shows its instance back.
     Returns(Return),
@@ -62,6 +84,8 @@ pub(super) struct Return {
     group: Option<GroupName>,
     /// EC2 must have started it again.
     needs_start: bool,
+    /// The leader's sweep asks AWS for that.
+    sweep: PublishedSweep,
 }
 
 /// Why an instance that may come back is away.
@@ -78,12 +102,12 @@ pub(super) enum Away {
 }
 
 impl AfterDrain {
-    /// `record`: the released record of the Node. `wanted`: of the leader's settings.
+    /// `record`: the released record of the Node.
     pub(super) fn of(
         node: &Node,
         record: &Record,
         has_our_changes: bool,
-        wanted: GoneNodes,
+        habits: LeaderHabits,
         now: Moment,
     ) -> Self {
         let released = record.released();
@@ -96,16 +120,20 @@ impl AfterDrain {
         if released.is_some_and(|released| released.held) {
             return if node.keeps_cordon() { Self::Held } else { Self::RestoreDue };
         }
-        if let Some(awaited) = record::awaited_termination(node, wanted) {
+        if let Some(awaited) = record::awaited_termination(node, habits.gone_nodes) {
             return if awaited.is_given_up(now, true) { Self::GivenUp } else { Self::Terminates };
         }
         match record::impaired_status(node) {
-            ImpairedStatus::Drained => return Self::Sick { pods_left: false },
-            ImpairedStatus::PodsLeft => return Self::Sick { pods_left: true },
+            ImpairedStatus::Drained => {
+                return Self::Sick { pods_left: false, sweep: habits.sweep };
+            }
+            ImpairedStatus::PodsLeft => {
+                return Self::Sick { pods_left: true, sweep: habits.sweep };
+            }
             _ => {}
         }
         let kinds = kinds(record);
-        if let Some(back) = Return::of(node, &kinds) {
+        if let Some(back) = Return::of(node, &kinds, habits.sweep) {
             Self::Returns(back)
         } else if record::ends_instance(record) {
             Self::Ends
@@ -123,7 +151,8 @@ impl AfterDrain {
             Self::Retained | Self::Serves => None,
             Self::Terminates | Self::GivenUp | Self::Ends => Some(Until::InstanceGoes),
             Self::ScheduledChange | Self::EndsOrBoots => Some(Until::InstanceGoesOrBoots),
-            Self::Returns(_) => Some(Until::InstanceIsBack),
+            Self::Returns(back) => Some(back.until()),
+            Self::Sick { sweep: PublishedSweep::Off, .. } => Some(Until::PersonRestores),
             Self::Sick { .. } => Some(Until::InstanceIsHealthy),
             Self::Held => Some(Until::AnnotationIsRemoved),
             Self::RestoreDue => Some(Until::LeaderRestores),
@@ -145,7 +174,7 @@ fn kinds(record: &Record) -> Vec<Option<Kind>> {
 
 impl Return {
     /// `None`: nothing but a boot would show that the instance is back.
-    fn of(node: &Node, kinds: &[Option<Kind>]) -> Option<Self> {
+    fn of(node: &Node, kinds: &[Option<Kind>], sweep: PublishedSweep) -> Option<Self> {
         // With the annotation the leader does not look for the return, which comes all the same.
         let mut without_annotation = node.clone();
         without_annotation.annotations.remove(KEEP_CORDONED);
@@ -160,7 +189,31 @@ impl Return {
             Away::Stop
         };
         let needs_start = awaited.needs_instance();
-        Some(Self { away, group: awaited.group, needs_start })
+        Some(Self { away, group: awaited.group, needs_start, sweep })
+    }
+
+    const fn until(&self) -> Until {
+        match (self.sweep, self.away) {
+            (PublishedSweep::On | PublishedSweep::NotKnown, _) => Until::InstanceIsBack,
+            (PublishedSweep::Off, Away::LaunchedIntoPool | Away::ToPool) => Until::EventShowsReturn,
+            // AWS sends no event when it comes back.
+            (PublishedSweep::Off, Away::RootVolume | Away::Stop) => Until::InstanceGoesOrBoots,
+        }
+    }
+
+    /// What restores the Node if the leader does not sweep.
+    fn without_sweep(&self) -> String {
+        let shown = match (self.away, &self.group) {
+            (Away::LaunchedIntoPool | Away::ToPool, Some(group)) => {
+                format!("if an event shows that the group {group} has launched it again")
+            }
+            (Away::RootVolume, _) => "once it has booted from the new volume".to_owned(),
+            _ => "once it has booted again".to_owned(),
+        };
+        format!(
+            "The sweep is off (--sweep-interval 0s), so Sundown does not look whether it is back. \
+             Sundown restores the node {shown}. Otherwise {BY_HAND}."
+        )
     }
 
     fn sentences(&self) -> String {
@@ -170,6 +223,9 @@ impl Return {
             Away::RootVolume => " AWS replaces the root volume of its instance.",
             Away::Stop => " Its instance stops or hibernates.",
         };
+        if self.sweep == PublishedSweep::Off {
+            return format!("{what} The node stays cordoned. {}", self.without_sweep());
+        }
         let boot = match self.away {
             Away::RootVolume => "it has booted from the new volume, or ",
             Away::LaunchedIntoPool | Away::ToPool | Away::Stop => "",
@@ -183,10 +239,38 @@ impl Return {
         }
         format!(
             "{what} The node stays cordoned until {boot}{}, and its kubelet is up. Then Sundown \
-             restores it.",
-            shown.join(", ")
+             restores it.{}",
+            shown.join(", "),
+            if_swept(self.sweep)
         )
     }
+}
+
+fn if_swept(sweep: PublishedSweep) -> &'static str {
+    if sweep == PublishedSweep::NotKnown { IF_SWEPT } else { "" }
+}
+
+/// What becomes of a Node whose instance was sick.
+fn sick(pods_left: bool, sweep: PublishedSweep) -> String {
+    let left = if pods_left { " Pods are left on it." } else { "" };
+    if sweep == PublishedSweep::Off {
+        return format!(
+            "{left} It stays cordoned. The sweep is off (--sweep-interval 0s), so Sundown does not \
+             look whether its sick instance is healthy: replace the instance, or {BY_HAND}."
+        );
+    }
+    let replaced = if pods_left {
+        "until a person replaces the instance: Sundown does not report an instance with pods to \
+         Auto Scaling."
+    } else {
+        "until the instance is replaced: by Auto Scaling with --then impaired=unhealthy, otherwise \
+         by a person."
+    };
+    format!(
+        "{left} It stays cordoned until its sick instance is healthy again, and Sundown restores it, \
+         or {replaced}{}",
+        if_swept(sweep)
+    )
 }
 
 /// The end of the drain, and what becomes of the Node, in a few sentences. `is_kept`: it carries
@@ -222,16 +306,7 @@ pub(super) fn over(record: &Record, next: &AfterDrain, is_kept: bool) -> String 
             " It stays cordoned until the scheduled change is over: the instance goes, or boots and \
              Sundown restores the node. Sundown also restores it if AWS cancels the change."
         }
-        AfterDrain::Sick { pods_left: false } => {
-            " It stays cordoned until its sick instance is healthy again, and Sundown restores it, \
-             or until the instance is replaced: by Auto Scaling with --then impaired=unhealthy, \
-             otherwise by a person."
-        }
-        AfterDrain::Sick { pods_left: true } => {
-            " Pods are left on it. It stays cordoned until its sick instance is healthy again, and \
-             Sundown restores it, or until a person replaces the instance: Sundown does not report \
-             an instance with pods to Auto Scaling."
-        }
+        AfterDrain::Sick { pods_left, sweep } => &sick(*pods_left, *sweep),
         AfterDrain::Returns(back) => &back.sentences(),
         AfterDrain::Held => {
             " Sundown would restore it, but sundown.dev/keep-cordoned holds that. It stays cordoned \

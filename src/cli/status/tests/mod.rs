@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     cli::paint::Paint,
-    config::DrainConfig,
+    config::{DrainConfig, PublishedService},
     controller::{drain_settings, limit_settings},
     domain::{
         Budget, BudgetKey, DaemonSetState, KEEP_CORDONED, Moment, Node, Owner, PAUSE, Phase, Pod,
@@ -126,6 +126,7 @@ fn lease() -> LeaseFacts {
         duration: seconds(15),
         is_paused: false,
         settings: DrainConfig::from_published("--drain-timeout=40m"),
+        service: PublishedService::read("--sweep-interval=1m"),
     }
 }
 

@@ -462,6 +462,71 @@ fn each_node_that_stays_cordoned_has_what_ends_that() {
 }
 
 #[test]
+fn no_return_is_promised_if_the_sweep_is_off_or_nobody_shows_that_it_is_on() {
+    let entry = |kind: &str, into_pool: bool| {
+        json!({
+            "kind": kind, "event": "e", "time": at(2900), "accepted": at(2901), "group": "web",
+            "hook": "sundown", "warm_pool": into_pool
+        })
+    };
+    let bare =
+        |kind: &str| json!({ "kind": kind, "event": "e", "time": at(2900), "accepted": at(2901) });
+    let if_swept = "takes a leader whose sweep is on (--sweep-interval); the Lease does not show";
+    let by_hand = "by hand once its instance is back (`kubectl uncordon NODE;";
+    for (interruption, on, off, restored_by) in [
+        (
+            entry("terminate-hook", true),
+            Until::InstanceIsBack,
+            Until::EventShowsReturn,
+            "if an event shows that the group web has launched it again. Otherwise restore it",
+        ),
+        (
+            entry("root-volume", false),
+            Until::InstanceIsBack,
+            Until::InstanceGoesOrBoots,
+            "Sundown restores the node once it has booted from the new volume. Otherwise",
+        ),
+        (
+            bare("spot-hibernate"),
+            Until::InstanceIsBack,
+            Until::InstanceGoesOrBoots,
+            "Sundown restores the node once it has booted again. Otherwise restore it",
+        ),
+        (
+            bare("impaired"),
+            Until::InstanceIsHealthy,
+            Until::PersonRestores,
+            "does not look whether its sick instance is healthy: replace the instance, or",
+        ),
+    ] {
+        let record = json!({
+            "version": 1, "instance": INSTANCE, "interruptions": [interruption],
+            "released": { "at": at(3000), "outcome": "empty" }
+        });
+        let status = |published: &str, renewed: i64| {
+            let mut facts = facts(vec![node("a", &[(RECORD, record.to_string())])], &[]);
+            let lease = facts.lease.as_mut().unwrap();
+            (lease.service, lease.renewed) = (PublishedService::read(published), Some(at(renewed)));
+            let remark = report(&facts, Some(&"a".into())).nodes.remove(0).remarks.remove(0);
+            (report(&facts, None).waiting[0].until, remark)
+        };
+        let (until, remark) = status("--sweep-interval=1m", 3598);
+        assert!(until == on && !remark.contains("sweep"), "{until:?} {remark}");
+        let (until, remark) = status("--sweep-interval=0s", 3598);
+        assert_eq!(until, off, "{remark}");
+        for words in ["sweep is off (--sweep-interval 0s)", restored_by, by_hand] {
+            assert!(remark.contains(words), "{words}: {remark}");
+        }
+        assert!(!remark.contains("InService"), "{remark}");
+        // An older leader publishes nothing, and a leader that is gone says nothing of the next.
+        for (published, renewed) in [("", 3598), ("--sweep-interval=0s", 3000)] {
+            let (until, remark) = status(published, renewed);
+            assert!(until == on && remark.contains(if_swept), "{until:?} {remark}");
+        }
+    }
+}
+
+#[test]
 fn a_node_that_has_booted_since_its_drain_names_the_warm_pool_that_its_instance_must_have_left() {
     for (into_pool, is_annotated, expected) in [
         (true, false, "as running, and the instance has left the warm pool of web. Then Sundown"),

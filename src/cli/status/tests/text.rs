@@ -210,6 +210,8 @@ fn nodes_that_stay_cordoned_have_a_line_for_each_thing_that_they_wait_for() {
         (Until::InstanceIsBack, 7),
         (Until::InstanceIsHealthy, 2),
         (Until::AnnotationIsRemoved, 1),
+        (Until::EventShowsReturn, 1),
+        (Until::PersonRestores, 1),
     ]);
     let page = text(&report, Look { width: 200, ..PLAIN });
     let lines: Vec<_> = page.lines().filter(|line| line.contains("ordoned")).collect();
@@ -217,8 +219,12 @@ fn nodes_that_stay_cordoned_have_a_line_for_each_thing_that_they_wait_for() {
         "The drain of 1 node is over; it stays cordoned until its instance goes.",
         "Cordoned or tainted until the instance is back (warm pool, stop, hibernation, new root volume): n0, \
          n1, n2, n3, n4 and 2 more.",
+        "Cordoned or tainted until an event shows that the instance is back, or a person restores \
+         the node, because the sweep is off (--sweep-interval 0s): n0.",
         "The drain is over; cordoned or tainted until the instance goes or has booted again: n0.",
         "The drain is over; cordoned or tainted until the sick instance is healthy or replaced: n0, n1.",
+        "The drain is over; cordoned or tainted until a person restores the node, because the sweep \
+         is off (--sweep-interval 0s): n0.",
         "The drain is over; cordoned or tainted until a person removes sundown.dev/keep-cordoned: n0.",
         "The drain is over; cordoned or tainted until the leader restores it, which is due: n0.",
     ];
