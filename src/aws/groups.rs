@@ -24,6 +24,18 @@ pub enum GroupFilter {
     Tag(String, String),
 }
 
+impl GroupFilter {
+    /// Selects the groups of this cluster: one filter for each of the two tags that name it. Most
+    /// groups have both.
+    #[must_use]
+    pub fn of_cluster(cluster: &str) -> [Self; 2] {
+        [
+            Self::TagKey(format!("kubernetes.io/cluster/{cluster}")),
+            Self::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
+        ]
+    }
+}
+
 /// A group, from DescribeAutoScalingGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {

@@ -127,22 +127,39 @@ impl Stage {
         self.aws.url()
     }
 
-    /// `sundown pause`, `resume` or `release` to its end.
+    /// A command of a person who has credentials for AWS and for Kubernetes.
+    fn command_of_person(&self, words: &[&str]) -> Command {
+        let mut command = self.command_without_credentials(words);
+        command.envs([
+            ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+        ]);
+        command
+    }
+
+    fn command_without_credentials(&self, words: &[&str]) -> Command {
+        let mut command = sundown(self.folder.path());
+        command.args(words).arg("--kubeconfig").arg(&self.kubeconfig).envs([
+            ("SUNDOWN_AWS_ENDPOINT_URL", self.aws.url().as_str()),
+            ("SUNDOWN_REGION", "eu-west-1"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]);
+        command
+    }
+
+    /// `sundown pause`, `resume`, `release` or `status` to its end.
     pub async fn person(&self, words: &[&str]) -> CommandOutput {
-        run(
-            self.folder.path(),
-            sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig),
-        )
-        .await
+        run(self.folder.path(), &mut self.command_of_person(words)).await
+    }
+
+    /// The same for a person who has credentials for Kubernetes only.
+    pub async fn person_without_aws(&self, words: &[&str]) -> CommandOutput {
+        run(self.folder.path(), &mut self.command_without_credentials(words)).await
     }
 
     /// Starts a command of a person.
     pub fn start_person(&self, name: &str, words: &[&str]) -> Process {
-        Process::start(
-            name,
-            self.folder.path(),
-            sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig),
-        )
+        Process::start(name, self.folder.path(), &mut self.command_of_person(words))
     }
 
     /// The kubeconfig of the embedded Kubernetes.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sundown::sim::kube::{BudgetSpec, Workload};
+use sundown::sim::{
+    aws::{GroupSpec, HookResult, HookSpec},
+    kube::{BudgetSpec, Workload},
+};
 
 use crate::{
     process::{CommandOutput, Process, binary, bound, run, sundown},
@@ -111,6 +114,61 @@ async fn a_held_drain_is_shown_with_its_budget_its_deadline_and_who_leads() {
         "{}",
         unknown.err
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_another_party_has_retained_is_shown_to_who_may_ask_auto_scaling() {
+    let stage = Stage::new(158).await;
+    // Sundown leaves this hook alone.
+    let (group, hook) = ("asg", "Terminate-LC-Hook");
+    let spec =
+        GroupSpec { replace_after: None, retain_on_abandon: true, ..GroupSpec::new(group, 2) };
+    let instances = stage.world.add_group(spec, &[HookSpec::terminating(hook)]);
+    let instance = &instances[0];
+    stage.until("it has a Node", || stage.world.node_of(instance).is_some()).await;
+    let node = stage.node_of(instance);
+    let _sundown = stage.leader("sundown", &[]).await;
+    assert_eq!(json(&stage, &[]).await["retained"], json!([]));
+    stage.world.aws.terminate(instance, true);
+    let abandon =
+        || stage.world.aws.complete_as("somebody", group, hook, instance, HookResult::Abandon);
+    stage.until("it waits in the hook", abandon).await;
+    let retained = async || {
+        let status = json(&stage, &[]).await;
+        assert_eq!(status["notes"], json!([]), "{status:#}");
+        status["retained"].clone()
+    };
+    let end = std::time::Instant::now() + crate::process::LIMIT;
+    let shown = loop {
+        let shown = retained().await;
+        if shown != json!([]) || std::time::Instant::now() > end {
+            break shown;
+        }
+    };
+    let facts = ["instance", "node", "group", "state"].map(|fact| shown[0][fact].clone());
+    assert_eq!(facts, [instance, &node, group, "Terminating:Retained"], "{shown:#}");
+    for (words, expected) in [
+        (vec!["status"], "Auto Scaling retains 1 instance, because"),
+        (vec!["status"], instance.as_str()),
+        (vec!["status", &node], "The group asg retains its instance (Terminating:Retained)"),
+    ] {
+        let output = stage.person(&words).await;
+        let text = output.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.code == Some(0) && text.contains(expected), "{expected}: {}", output.out);
+    }
+    for (words, why) in [
+        (&["status", "-o", "json"][..], Some("AWS takes no credentials of yours")),
+        (&["status", "-o", "json", "--no-aws"], None),
+    ] {
+        let output = stage.person_without_aws(words).await;
+        assert_eq!(output.code, Some(0), "{}", output.err);
+        let status: Value = serde_json::from_str(&output.out).unwrap();
+        assert_eq!(status["retained"], json!([]), "{status:#}");
+        let notes: Vec<_> = status["notes"].as_array().unwrap().iter().collect();
+        assert_eq!(notes.len(), usize::from(why.is_some()), "{notes:?}");
+        let all = notes.iter().filter_map(|note| note.as_str()).collect::<String>();
+        assert!(all.contains(why.unwrap_or_default()), "{all}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,7 +290,7 @@ async fn watch_on_a_terminal_draws_each_page_over_the_last_one() {
     }
     let (stage, _sundown, _) = held(157).await;
     let line = format!(
-        "stty cols 80 rows 24; exec '{}' status --watch --kubeconfig '{}'",
+        "stty cols 80 rows 24; exec '{}' status --no-aws --watch --kubeconfig '{}'",
         binary().display(),
         stage.kubeconfig()
     );

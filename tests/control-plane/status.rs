@@ -63,6 +63,7 @@ pub async fn kubectl_sundown(
         .env_clear()
         .env("PATH", path)
         .env("HOME", folder)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("KUBECONFIG", kubeconfig);
     run(folder, &mut command).await
 }
@@ -78,7 +79,7 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     accepted(&stage, &instance).await;
     sundown.counts("blocked_pods{reason=\"pdb\"}", 1.0).await;
 
-    let output = kubectl_sundown(&stage, &kubeconfig, &["status", "-o", "json"]).await;
+    let output = kubectl_sundown(&stage, &kubeconfig, &["status", "-o", "json", "--no-aws"]).await;
     assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
     let status: Value =
         serde_json::from_str(&output.out).unwrap_or_else(|e| panic!("{e}: {}", output.out));
@@ -99,7 +100,7 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     );
     assert_eq!(drain["hooks"][0]["hook"], "drain");
 
-    let output = kubectl_sundown(&stage, &kubeconfig, &["status", &instance]).await;
+    let output = kubectl_sundown(&stage, &kubeconfig, &["status", &instance, "--no-aws"]).await;
     assert!(
         output.code == Some(0)
             && output.out.contains("default/held: pdb")
@@ -136,7 +137,7 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     completed_by_sundown(&stage, &instance).await;
     tokio::time::timeout(Duration::from_mins(1), async {
         loop {
-            let output = kubectl_sundown(&stage, &kubeconfig, &["status"]).await;
+            let output = kubectl_sundown(&stage, &kubeconfig, &["status", "--no-aws"]).await;
             if output
                 .out
                 .contains("The drain of 1 node is over; it stays cordoned until its instance goes.")

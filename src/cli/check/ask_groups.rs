@@ -166,10 +166,7 @@ impl<'a> AskGroups<'a> {
 
     async fn tagged(&self, cluster: &str) -> Result<Vec<Group>, AwsError> {
         let mut all = BTreeMap::new();
-        for filter in [
-            GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
-            GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
-        ] {
+        for filter in GroupFilter::of_cluster(cluster) {
             for group in self.clients.autoscaling().groups(&[filter]).await? {
                 all.insert(group.group.clone(), group);
             }

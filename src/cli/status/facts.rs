@@ -1,10 +1,10 @@
-//! The facts that `status` has read from the cluster.
+//! The facts that `status` has read from the cluster, and from Auto Scaling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     config::{DrainConfig, PublishedService},
-    domain::{Budget, DaemonSetState, Moment, Node, NodeName, Pod, PodUid},
+    domain::{Budget, DaemonSetState, GroupName, InstanceId, Moment, Node, NodeName, Pod, PodUid},
 };
 
 /// All facts for one report.
@@ -21,8 +21,29 @@ pub(super) struct Facts {
     pub(super) budgets: Vec<Budget>,
     /// Sundown's Events, in any order.
     pub(super) events: Vec<EventFacts>,
+    pub(super) retained: RetainedFacts,
     /// What could not be read, and why.
     pub(super) trouble: Vec<String>,
+}
+
+/// What Auto Scaling shows of the instances that the groups of this cluster retain. Empty: it was
+/// not asked, or did not answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RetainedFacts {
+    pub(super) instances: Vec<RetainedFact>,
+    /// The groups of which all retained instances are known, those in their warm pools, too.
+    pub(super) known: BTreeSet<GroupName>,
+    /// What is not known, and why.
+    pub(super) trouble: Vec<String>,
+}
+
+/// An instance that a group retains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RetainedFact {
+    pub(super) group: GroupName,
+    pub(super) instance: InstanceId,
+    /// Its `LifecycleState`.
+    pub(super) state: String,
 }
 
 /// The Lease of the leader election.

@@ -1,6 +1,7 @@
 //! `sundown status`: shows which nodes are being drained, until when, and what blocks them. It only
-//! reads the cluster.
+//! reads: the cluster, and from Auto Scaling the instances that it retains.
 
+mod ask_aws;
 mod facts;
 mod model;
 pub(super) mod read;
@@ -19,6 +20,7 @@ use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
 use self::{
+    ask_aws::{AskAws, AwsFlags},
     read::Source,
     report::report,
     text::{Look, text},
@@ -51,6 +53,8 @@ pub(super) struct StatusArgs {
     #[arg(short, long, conflicts_with = "output")]
     watch: bool,
     #[command(flatten)]
+    aws: AwsFlags,
+    #[command(flatten)]
     lease: LeaseArgs,
     #[command(flatten)]
     kube: KubeArgs,
@@ -68,7 +72,8 @@ enum Output {
 /// node.
 pub(super) fn main(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
-        let source = Source::new(connect_kube(&args.kube).await?, lease_search(&args.lease));
+        let client = connect_kube(&args.kube).await?;
+        let source = Source::new(client, lease_search(&args.lease), AskAws::new(&args.aws));
         if args.watch {
             return watch(args, &source).await;
         }

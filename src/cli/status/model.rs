@@ -19,12 +19,28 @@ pub(super) struct Report {
     pub(super) drained: Vec<NodeName>,
     /// Nodes whose drain is over and that stay cordoned until something else happens.
     pub(super) waiting: Vec<WaitingNode>,
-    /// Nodes whose instance the group was to retain, because pods were left at the deadline.
-    pub(super) retained: Vec<NodeName>,
+    /// Instances that Auto Scaling retains, because a terminate hook of theirs was abandoned.
+    pub(super) retained: Vec<RetainedInstance>,
     /// The scheduled changes of nodes that have not begun, the next one first.
     pub(super) planned: Vec<PlannedChange>,
     /// What could not be read, and which facts are missing for this reason.
     pub(super) notes: Vec<String>,
+}
+
+/// An instance that Auto Scaling retains: it costs money until somebody terminates it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RetainedInstance {
+    pub(super) instance: String,
+    /// `None`: no Node has this instance.
+    pub(super) node: Option<NodeName>,
+    /// `None`: only the record of the Node shows it, and names no group.
+    pub(super) group: Option<String>,
+    /// Its `LifecycleState`. `None`: Auto Scaling was not asked about its group. The record of its
+    /// Node shows that Sundown has completed its hook with ABANDON.
+    pub(super) state: Option<String>,
+    /// Since when at least. `None`: neither a record nor an Event shows that.
+    pub(super) since: Option<Moment>,
 }
 
 /// A node whose drain is over and that stays cordoned.

@@ -1,4 +1,5 @@
-//! Reads the facts of `status` from the cluster: Nodes, pods, budgets, the Lease, Events.
+//! Reads the facts of `status`: from the cluster Nodes, pods, budgets, the Lease and Events, and from
+//! Auto Scaling the retained instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,8 @@ use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
 use kube::{Api, Client, api::ListParams};
 
 use super::{
-    facts::{EventFacts, Facts, LeaseFacts, Subject},
+    ask_aws::AskAws,
+    facts::{EventFacts, Facts, LeaseFacts, RetainedFacts, Subject},
     report::has_drain,
 };
 use crate::{
@@ -34,10 +36,11 @@ pub(super) struct Source {
     cluster: Cluster,
     daemon_sets: DaemonSets,
     search: LeaseSearch,
+    aws: AskAws,
 }
 
 impl Source {
-    pub(super) fn new(client: Client, search: LeaseSearch) -> Self {
+    pub(super) fn new(client: Client, search: LeaseSearch, aws: AskAws) -> Self {
         let settings =
             Settings { in_flight: AT_ONCE * 2, page: PAGE, lists: AT_ONCE, ..Settings::default() };
         let cluster = Cluster::new(ClusterParts {
@@ -49,7 +52,7 @@ impl Source {
             guard: WriteGuard::open(),
             settings,
         });
-        Self { client, daemon_sets: DaemonSets::new(&cluster), cluster, search }
+        Self { client, daemon_sets: DaemonSets::new(&cluster), cluster, search, aws }
     }
 
     /// Reads all facts, or those about one node. Errs if the Nodes cannot be read. Other failures
@@ -71,6 +74,7 @@ impl Source {
             daemon_sets: BTreeMap::new(),
             budgets: Vec::new(),
             events: Vec::new(),
+            retained: RetainedFacts::default(),
             trouble: Vec::new(),
             nodes,
         };
@@ -84,10 +88,19 @@ impl Source {
                 facts.trouble.push(format!("The leader is not known: {}.", with_causes(&error)));
             }
         }
-        if !drained.is_empty() {
-            self.read_pods(&mut facts, drained).await;
-        }
-        if !facts.pods.is_empty() || named.is_some() {
+        let service = facts.lease.as_ref().map(|lease| lease.service.clone()).unwrap_or_default();
+        let pods = async {
+            if !drained.is_empty() {
+                self.read_pods(&mut facts, drained).await;
+            }
+        };
+        let ((), retained) = tokio::join!(pods, self.aws.retained(&service));
+        facts.retained = retained;
+        // They show since when an instance is retained, too.
+        let has_retained_node = facts.retained.instances.iter().any(|retained| {
+            facts.nodes.iter().any(|node| node.instance.as_ref() == Some(&retained.instance))
+        });
+        if !facts.pods.is_empty() || named.is_some() || has_retained_node {
             match self.events().await {
                 Ok(events) => facts.events = events,
                 Err(why) => facts.trouble.push(format!(

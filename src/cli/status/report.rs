@@ -5,6 +5,7 @@ mod after_drain;
 mod events;
 mod gates;
 mod pods;
+mod retained;
 
 use self::after_drain::{AfterDrain, KEPT, LeaderHabits, over};
 use super::{
@@ -29,7 +30,7 @@ use crate::{
 pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     let lease = facts.lease.as_ref();
     let settings = lease.and_then(|l| l.settings.clone());
-    let mut notes = facts.trouble.clone();
+    let mut notes = [facts.trouble.as_slice(), &facts.retained.trouble].concat();
     let leader = leader(facts, lease);
     let reader = Reader {
         facts,
@@ -47,7 +48,10 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         .filter(wanted)
         .filter_map(|node| reader.node(node, only.is_some()))
         .collect();
+    let retained = retained::retained(facts);
+    let is_retained = |node: &NodeName| retained.iter().any(|one| one.node.as_ref() == Some(node));
     let over = facts.nodes.iter().filter_map(|node| reader.waiting(node));
+    let over = over.filter(|over| !is_retained(&over.node));
     let (drained, waiting): (Vec<_>, Vec<_>) =
         over.partition(|over| over.until == Until::InstanceGoes);
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
@@ -66,15 +70,9 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         drained: drained.into_iter().map(|over| over.node).collect(),
         waiting,
         planned: reader.planned(facts.nodes.iter().filter(wanted)),
-        retained: facts.nodes.iter().filter(|n| is_retained(n)).map(|n| n.name.clone()).collect(),
+        retained,
         notes,
     }
-}
-
-/// AWS accepted ABANDON for the drain of this node.
-fn is_retained(node: &Node) -> bool {
-    let RecordStatus::Released { record, .. } = record::status(node, None) else { return false };
-    record.released().is_some_and(|released| released.abandoned)
 }
 
 /// The leader, if the Lease was renewed within twice its duration. Twice, because clocks may
@@ -228,6 +226,7 @@ impl Reader<'_> {
                 Self::bare(node, State::NotDraining, &over(&record, &AfterDrain::Serves, false))
             }
         };
+        status.remarks.extend(self.retained_remark(node));
         if node.ignored() {
             status
                 .remarks

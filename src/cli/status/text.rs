@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::model::{
-    BlockedPod, GateState, GateStatus, Held, Hook, NodeStatus, Report, Setting, State, Until,
+    BlockedPod, GateState, GateStatus, Held, Hook, NodeStatus, Report, RetainedInstance, Setting,
+    State, Until,
 };
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
@@ -19,7 +20,9 @@ const LISTED: usize = 5;
 
 /// The most scheduled changes that are listed.
 const PLANNED: usize = 10;
-/// The most retained nodes that are named, and the most that wait for the same thing.
+/// The most retained instances that are listed.
+const RETAINED: usize = 10;
+/// The most nodes that are named which wait for the same thing.
 const NAMED: usize = 5;
 
 /// How to print the report.
@@ -159,14 +162,48 @@ impl Page {
             self.wrapped(Tone::Faint, "", &text);
         }
         self.waiting(report);
-        if !report.retained.is_empty() {
-            let text = format!(
-                "Retained, because pods were left at the deadline: {}. Each instance costs money \
-                 until somebody terminates it (operations.md, \"Retained instances\").",
-                names_of(report.retained.iter())
-            );
-            self.wrapped(Tone::Bad, "", &text);
+        self.retained(&report.retained);
+    }
+
+    /// The instances that Auto Scaling retains, and what to do about them.
+    fn retained(&mut self, all: &[RetainedInstance]) {
+        if all.is_empty() {
+            return;
         }
+        let text = match all.len() {
+            1 => {
+                "Auto Scaling retains 1 instance, because a terminate hook of it was abandoned. It \
+                  runs on beside its replacement and costs money until somebody terminates it:"
+                    .to_owned()
+            }
+            count => format!(
+                "Auto Scaling retains {count} instances, because a terminate hook of each was \
+                 abandoned. They run on beside their replacements and cost money until somebody \
+                 terminates them:"
+            ),
+        };
+        self.wrapped(Tone::Bad, "", &text);
+        for one in all.iter().take(RETAINED) {
+            let group =
+                one.group.as_ref().map_or_else(String::new, |group| format!(" of group {group}"));
+            let node = match &one.node {
+                Some(node) => format!("node {node}"),
+                None => "no node".to_owned(),
+            };
+            let state = one.state.as_deref().unwrap_or("Sundown completed its hook with ABANDON");
+            let since =
+                one.since.map_or_else(String::new, |at| format!(", for at least {}", self.age(at)));
+            let text = format!("{}{group}, {node}: {state}{since}", one.instance);
+            self.wrapped(Tone::Bad, "  ", &text);
+        }
+        let more = all.len().saturating_sub(RETAINED);
+        if more > 0 {
+            self.line(Some(Tone::Bad), &format!("  and {more} more (-o json)"));
+        }
+        let text = "Save what their pods hold (operations.md, \"Retained instances\"), then: aws \
+            autoscaling terminate-instance-in-auto-scaling-group \
+            --no-should-decrement-desired-capacity --instance-id INSTANCE";
+        self.wrapped(None, "  ", text);
     }
 
     /// The nodes that stay cordoned after their drain although their instance does not end: a line

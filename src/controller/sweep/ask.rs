@@ -131,13 +131,8 @@ async fn ask_groups(
     term: &Term,
     cluster: &str,
 ) -> Result<(Found, BTreeSet<GroupName>), RoundFailure> {
-    let filters = [
-        GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
-        GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
-    ];
-    // Most groups have both tags.
     let (mut found, mut pools) = (Found::default(), BTreeSet::new());
-    for filter in filters {
+    for filter in GroupFilter::of_cluster(cluster) {
         let autoscaling = term.shared.aws.autoscaling();
         let WaitingMembers { members, retained, with_warm_pool, calls, result } =
             autoscaling.waiting_members(&filter, MAX_WAITING + 1, |state| waits(term, state)).await;

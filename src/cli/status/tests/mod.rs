@@ -3,6 +3,7 @@
 
 mod gates;
 mod report;
+mod retained;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +12,10 @@ use serde_json::json;
 
 use super::{
     clipped,
-    facts::{EventFacts, Facts, LeaseFacts, Subject},
+    facts::{EventFacts, Facts, LeaseFacts, RetainedFact, RetainedFacts, Subject},
     model::{
-        self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State,
-        Until, WaitingNode,
+        self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report,
+        RetainedInstance, State, Until, WaitingNode,
     },
     read::named,
     report::report,
@@ -140,6 +141,7 @@ fn facts(nodes: Vec<Node>, pods: &[Pod]) -> Facts {
         daemon_sets: BTreeMap::new(),
         budgets: Vec::new(),
         events: Vec::new(),
+        retained: RetainedFacts::default(),
         trouble: Vec::new(),
     }
 }

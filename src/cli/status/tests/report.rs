@@ -550,29 +550,6 @@ fn a_node_that_has_booted_since_its_drain_names_the_warm_pool_that_its_instance_
 }
 
 #[test]
-fn nodes_whose_hook_was_abandoned_are_listed_as_retained() {
-    let released = |abandoned: bool| {
-        let released = json!({ "at": at(3000), "outcome": "deadline", "abandoned": abandoned });
-        let spot = json!({ "kind": "spot", "time": at(2900), "accepted": at(2901) });
-        let record = json!({
-            "version": 1, "instance": INSTANCE, "interruptions": [spot], "released": released
-        });
-        record.to_string()
-    };
-    let nodes = vec![
-        node("a", &[(RECORD, released(true))]),
-        node("b", &[(RECORD, released(false))]),
-        Node { unschedulable: false, ..node("c", &[(RECORD, released(true))]) },
-    ];
-    let facts = facts(nodes, &[]);
-    let all = report(&facts, None);
-    assert_eq!(all.retained, ["a".into(), "c".into()]);
-    assert_eq!(all.drained, ["b".into()]);
-    let named = report(&facts, Some(&"a".into()));
-    assert!(named.nodes[0].remarks[0].contains("retains"), "{:?}", named.nodes[0].remarks);
-}
-
-#[test]
 fn nobody_leads_if_the_lease_is_free_or_not_renewed_and_a_note_reports_unknown_settings() {
     let with = |change: &dyn Fn(&mut LeaseFacts)| {
         let mut facts = draining(&[pod("web")]);
