@@ -21,6 +21,7 @@ use crate::{
     fleet::{self, Input},
     lifecycle::Skew,
     record::{self, ExclusionLimit, Record},
+    triage::ActionEndSeen,
 };
 
 /// How many records are written at once. That is more than the PATCHes of Nodes that may be in
@@ -211,7 +212,7 @@ impl Term {
             &self.shared.policy,
             record,
             instance,
-            |hook| self.actions.is_over(hook),
+            |hook| self.actions.end_seen(hook) != ActionEndSeen::NotKnown,
             |hook| self.actions.is_kept_alive(hook),
         )
     }
@@ -226,9 +227,7 @@ impl Term {
     /// does not show that: then the instance may wait in the hook of another party.
     pub(super) fn is_another_wait(&self, node: &Node, interruption: &Interruption) -> bool {
         record::is_another_wait(node, interruption, |action| {
-            let is_over =
-                self.actions.is_over(action) || self.shared.heartbeat_answers.is_over(action);
-            is_over && !self.actions.is_completed(action)
+            self.actions.end_seen(action) == ActionEndSeen::Over
         })
     }
 

@@ -26,6 +26,7 @@ use crate::{
     domain::{Cause, Interruption, Kind, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
+    record,
     runtime::Backoff,
     triage::{ActionEndSeen, HooksAnswer, Knowledge, Verdict, Wait, triage},
 };
@@ -333,15 +334,11 @@ impl Decision {
                 .filter(|n| Knowledge::is_named_after(n, facts))
                 .collect();
         }
-        let (heartbeats, actions) = (&self.term.shared.heartbeat_answers, &self.term.actions);
+        let is_before = |node: &Arc<Node>| record::is_before_last_drain(node, &self.interruption);
+        self.known.is_before_last_drain = self.known.nodes.iter().any(is_before);
         let named = self.interruption.lifecycle_action(&self.interruption.instance);
-        self.known.action_end = if named.is_some_and(|action| actions.is_completed(&action)) {
-            ActionEndSeen::Completed
-        } else if self.kept_alive.as_ref().is_some_and(|action| heartbeats.is_over(action)) {
-            ActionEndSeen::Over
-        } else {
-            ActionEndSeen::NotKnown
-        };
+        self.known.action_end =
+            named.map_or(ActionEndSeen::NotKnown, |action| self.term.actions.end_seen(&action));
         if !matches!(self.known.hooks, Some(HooksAnswer::Described(_)))
             && let Some(action) = self.interruption.hook()
         {

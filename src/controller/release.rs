@@ -20,6 +20,7 @@ use crate::{
     lifecycle::EndedDrainFacts,
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
+    triage::ActionEndSeen,
 };
 
 /// How long to wait before a completion is ordered again whose order was lost.
@@ -157,10 +158,15 @@ impl Release {
             .iter()
             .map(|o| self.complete_one(o, record.is_unconfirmed(&o.key), record.wait_purpose(o)));
         let ends = futures::future::join_all(completions).await;
+        let over = self.over_beside(record, actions.iter().zip(&ends));
+        for action in &over {
+            self.term.actions.forget(action);
+        }
+        self.done.actions.extend(over.iter().cloned());
         self.term.send(Input::ActionsClosed {
             node: self.end.drain.node.name.clone(),
             uid: self.end.drain.node.uid.clone(),
-            actions: actions.clone(),
+            actions: actions.iter().chain(&over).cloned().collect(),
         });
         let mut already_closed = BTreeSet::new();
         for (action, end) in actions.iter().zip(ends) {
@@ -172,6 +178,25 @@ impl Release {
             self.term.report(&self.end.drain.node.name, event);
         }
         already_closed
+    }
+
+    /// The other actions in the record of the hooks for which AWS has accepted a completion, if it
+    /// has shown that they are over. AWS keeps one action of a hook open at a time, so they need no
+    /// call. A call by the instance alone would be about the next action of the hook.
+    fn over_beside<'a>(
+        &self,
+        record: &Record,
+        ends: impl Iterator<Item = (&'a LifecycleAction, &'a ActionEnd)>,
+    ) -> Vec<LifecycleAction> {
+        let is_completed = |end: &ActionEnd| matches!(end, ActionEnd::Completed(_));
+        let hooks: BTreeSet<&HookKey> =
+            ends.filter(|(_, end)| is_completed(end)).map(|(action, _)| &action.key).collect();
+        let named = record.interruptions(&self.end.drain.instance);
+        let named = named.into_iter().filter_map(|facts| facts.hook);
+        named
+            .filter(|action| hooks.contains(&action.key))
+            .filter(|action| self.term.actions.end_seen(action) == ActionEndSeen::Over)
+            .collect()
     }
 
     /// Completes one action. Returns only when that is over: the end is written into the record

@@ -26,8 +26,11 @@ pub trait Facts: Send {
     fn budgets(&self) -> Vec<Arc<Budget>>;
     /// How far AWS's clock is ahead of ours.
     fn skew(&self) -> Skew;
-    /// This process knows that the lifecycle action is no longer open.
+    /// This process knows in its current term that the lifecycle action is no longer open.
     fn is_closed(&self, action: &LifecycleAction) -> bool;
+    /// The same, or AWS answered its last heartbeat for the action, in any of its terms, that the
+    /// action is not open.
+    fn is_over(&self, action: &LifecycleAction) -> bool;
     /// This process sends heartbeats for this very lifecycle action.
     fn is_kept_alive(&self, action: &LifecycleAction) -> bool;
     /// What this process last knew of the Node with this UID, if the Node or its open record was
@@ -86,7 +89,7 @@ impl Lookup {
             &self.policy,
             record,
             instance,
-            |action| self.facts.is_closed(action),
+            |action| self.facts.is_over(action),
             |action| self.facts.is_kept_alive(action),
         )
     }
@@ -104,14 +107,15 @@ impl Lookup {
 }
 
 /// The open lifecycle actions of a record whose hooks `policy` covers. Where the newest action of a
-/// hook is closed, one that is kept alive takes its place ([`Record::open_actions_now`]).
+/// hook is over, one that is kept alive takes its place ([`Record::open_actions_now`]). `is_over`:
+/// [`Facts::is_over`].
 pub fn open_actions(
     policy: &Policy,
     record: &Record,
     instance: &InstanceId,
-    is_closed: impl Fn(&LifecycleAction) -> bool,
+    is_over: impl Fn(&LifecycleAction) -> bool,
     is_kept_alive: impl Fn(&LifecycleAction) -> bool,
 ) -> Vec<LifecycleAction> {
-    let actions = record.open_actions_now(instance, is_closed, is_kept_alive);
+    let actions = record.open_actions_now(instance, is_over, is_kept_alive);
     actions.into_iter().filter(|action| policy.hooks.cover(&action.key.hook)).collect()
 }

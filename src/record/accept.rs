@@ -318,6 +318,18 @@ pub fn is_another_wait(
     record.instance() == instance && !of_this_hook.is_empty() && of_this_hook.iter().all(is_over)
 }
 
+/// Whether the Node was drained for a later action of this interruption's hook and still has the
+/// cordon and the taint: the message may be a late copy of an earlier action. The later action may
+/// also have been made up. Only AWS can show which action is open.
+#[must_use]
+pub fn is_before_last_drain(node: &Node, interruption: &Interruption) -> bool {
+    let Some(time) = interruption.time else { return false };
+    let new = NewEntry::new(interruption, time, &AcceptOptions::default());
+    let found = status(node, Some(&interruption.instance));
+    let RecordStatus::Released { record, has_our_changes: true } = found else { return false };
+    new.is_before_an_action_of(&record)
+}
+
 /// A record of an earlier boot without the interruptions that ended with that boot. Its lifecycle
 /// actions may still be open.
 fn hooks_only(record: &Record, node: &Node) -> Record {

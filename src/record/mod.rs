@@ -45,7 +45,10 @@ pub(crate) mod tests;
 mod unreported_end;
 mod warm_pool;
 
-pub use accept::{Accept, AcceptOptions, accept, is_another_wait, may_begin_change, recognize};
+pub use accept::{
+    Accept, AcceptOptions, accept, is_another_wait, is_before_last_drain, may_begin_change,
+    recognize,
+};
 pub use booted::{AwaitedBoot, BootChecks, MissingOfBoot, awaited_boot};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};

@@ -224,6 +224,18 @@ impl NewEntry {
         tokens.is_some_and(|(new, old)| new != old)
     }
 
+    /// The record names a later action of the same hook. An event without a time is not compared.
+    pub(super) fn is_before_an_action_of(&self, record: &Record) -> bool {
+        let is_later = |k: &KnownEntry| {
+            is_same_kind(&self.entry.kind, &k.kind)
+                && k.group == self.entry.group
+                && k.hook == self.entry.hook
+                && self.is_another_action_than(k)
+                && k.time > self.entry.time
+        };
+        self.entry.hook.is_some() && record.known().any(is_later)
+    }
+
     /// It brings a lifecycle action that the released record does not cover: one of a hook that the
     /// record does not name, or another one. If the record has no token to compare, another action
     /// is one that began after the release.

@@ -315,7 +315,10 @@ impl Record {
                 .interruptions(instance)
                 .into_iter()
                 .filter_map(|t| Some((t.time, t.hook?)))
-                .filter(|(_, hook)| hook.key == newest.key && is_kept_alive(hook));
+                // The task of an action that is over goes on for a while.
+                .filter(|(_, hook)| {
+                    hook.key == newest.key && is_kept_alive(hook) && !is_closed(hook)
+                });
             others.max_by_key(|(time, _)| *time).map_or(newest, |(_, kept)| kept)
         };
         self.open_actions(instance).into_iter().map(current_action).collect()

@@ -19,6 +19,9 @@ pub struct Knowledge {
     /// The sweep found the interruption, and no event of it has arrived. It needs a proof however
     /// young it is: DescribeAutoScalingGroups does not show in which hook an instance waits.
     pub is_found_by_sweep: bool,
+    /// A Node of the instance was drained for a later action of the same hook and still has the
+    /// cordon and the taint. It needs a proof, too: the message may be a late copy.
+    pub is_before_last_drain: bool,
     /// The index is synced and its watch is not failing. Otherwise a Node that it lacks may exist.
     pub index_trusted: bool,
     /// The Nodes that the index has for the instance: those with its providerID and, once
@@ -126,6 +129,7 @@ impl Knowledge {
             received,
             happened,
             is_found_by_sweep: false,
+            is_before_last_drain: false,
             index_trusted: false,
             nodes: Vec::new(),
             proof_asked_at: None,

@@ -10,7 +10,7 @@ use crate::domain::{Cause, InstanceState, Interruption, Moment, seconds};
 const STOP_HOLDS_FOR: Duration = seconds(30);
 
 /// The interruption needs a proof: it is too old, its instance may have started again since it
-/// stopped, or the sweep found it.
+/// stopped, the sweep found it, or its Node was drained for a later action of the same hook.
 pub(super) fn is_stale(
     interruption: &Interruption,
     known: &Knowledge,
@@ -32,10 +32,11 @@ fn may_run_again(interruption: &Interruption, known: &Knowledge) -> bool {
     is_stop && known.nodes.iter().any(|node| node.created > Some(known.happened))
 }
 
-/// The sweep found that the instance may wait in this hook, and only the answer to a heartbeat shows
-/// whether it does. A state change that the sweep found comes from EC2 itself.
+/// The sweep found that the instance may wait in this hook, or the instance was drained for a later
+/// action of the hook. Only the answer to a heartbeat shows whether the action is open. A state
+/// change that the sweep found comes from EC2 itself.
 fn needs_heartbeat(interruption: &Interruption, known: &Knowledge) -> bool {
-    known.is_found_by_sweep && interruption.hook().is_some()
+    (known.is_found_by_sweep || known.is_before_last_drain) && interruption.hook().is_some()
 }
 
 /// How long after it happened an interruption needs no proof. `None`: it never needs one.
@@ -74,8 +75,8 @@ pub fn holds(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
 /// `Some(true)`, the proof: EC2 reports that the instance stops or has ended, or AWS accepted a
 /// heartbeat. `Some(false)`, the disproof of a hook: AWS answered "No active Lifecycle Action", and
 /// EC2, asked no earlier, reports that the instance runs. For other kinds it is enough that the
-/// instance runs. For what the sweep found, only the heartbeat counts: an instance that ends may
-/// wait in the hook of another party.
+/// instance runs. For what the sweep found, and for an action that may be a late copy, only the
+/// heartbeat counts: an instance that ends may wait for another action.
 pub(super) fn holds_at(
     interruption: &Interruption,
     known: &Knowledge,

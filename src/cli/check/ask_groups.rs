@@ -3,7 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{finding::Finding, groups, hooks, impaired};
+use super::{
+    finding::Finding,
+    groups::{self, Known, NodeGroups},
+    hooks, impaired,
+};
 use crate::{
     aws::{Advice, AwsError, Clients, Group, GroupFilter},
     cli::{people::uuid, words::count},
@@ -74,8 +78,12 @@ impl<'a> AskGroups<'a> {
         const POINT: &str = "groups";
         let with_nodes = match client {
             Some(client) => self.groups_with_nodes(client).await,
-            None => BTreeMap::new(),
+            None => NodeGroups::default(),
         };
+        let are_groups_known = with_nodes.known == Known::All
+            && with_nodes.nodes.len() <= MOST_GROUPS
+            && self.config.ours.cluster_name.is_some();
+        let with_nodes = with_nodes.nodes;
         let mut groups = Vec::new();
         if let Some(cluster) = self.config.ours.cluster_name.clone() {
             groups = match self.tagged(&cluster).await {
@@ -99,8 +107,7 @@ impl<'a> AskGroups<'a> {
                 "give --cluster-name (SUNDOWN_CLUSTER_NAME)",
             ));
         }
-        let mut are_hooks_known =
-            self.config.ours.cluster_name.is_some() && with_nodes.len() <= MOST_GROUPS;
+        let mut are_hooks_known = are_groups_known;
         for name in with_nodes.keys().take(MOST_GROUPS) {
             if groups.iter().any(|g| g.group == *name) {
                 continue;
@@ -134,7 +141,7 @@ impl<'a> AskGroups<'a> {
 
     /// The groups of the nodes that Sundown would drain, with their numbers of nodes. The points
     /// `kubernetes`, `rights` and `instances` report failed requests.
-    async fn groups_with_nodes(&mut self, client: &kube::Client) -> BTreeMap<GroupName, usize> {
+    async fn groups_with_nodes(&mut self, client: &kube::Client) -> NodeGroups {
         let cluster =
             Cluster::plain(client.clone(), Clock::system(), self.random.clone(), Spawner::new());
         let selector = &self.config.ours.nodes;
@@ -148,20 +155,23 @@ impl<'a> AskGroups<'a> {
                     message,
                     "see the points `kubernetes` and `rights`",
                 ));
-                return BTreeMap::new();
+                return NodeGroups::default();
             }
         };
         let ours =
             nodes.into_iter().filter(|node| selector.matches(&node.labels) && !node.ignored());
-        let instances: Vec<InstanceId> =
-            ours.filter_map(|node| node.instance).take(MOST_NODES).collect();
-        let mut facts = Vec::new();
+        let mut instances: Vec<InstanceId> = ours.filter_map(|node| node.instance).collect();
+        let is_all = instances.len() <= MOST_NODES;
+        instances.truncate(MOST_NODES);
+        let mut described = Vec::new();
         for batch in instances.chunks(DESCRIBED_AT_ONCE) {
             // If this is denied, the point `instances` reports why.
-            let Ok(described) = self.clients.ec2().describe_instances(batch).await else { break };
-            facts.extend(described);
+            described.push(self.clients.ec2().describe_instances(batch).await.ok());
+            if described.last().is_some_and(Option::is_none) {
+                break;
+            }
         }
-        groups::of_instances(&facts)
+        NodeGroups::of(&described, is_all)
     }
 
     async fn tagged(&self, cluster: &str) -> Result<Vec<Group>, AwsError> {

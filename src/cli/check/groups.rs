@@ -12,13 +12,36 @@ const POINT: &str = "groups";
 /// The tag by which AWS names the group of an instance.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
 
-/// Counts nodes by group, from the tags of the instances.
-pub(super) fn of_instances(instances: &[InstanceFacts]) -> BTreeMap<GroupName, usize> {
-    let mut groups = BTreeMap::new();
-    for name in instances.iter().filter_map(|instance| instance.tags.get(GROUP_TAG)) {
-        *groups.entry(GroupName::from(name.as_str())).or_default() += 1;
+/// The groups that have nodes in the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct NodeGroups {
+    /// The number of nodes of each group that is known.
+    pub(super) nodes: BTreeMap<GroupName, usize>,
+    pub(super) known: Known,
+}
+
+/// How many of the groups with nodes are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Nodes may belong to other groups: they could not be listed, or EC2 did not describe all of
+    /// their instances.
+    #[default]
+    Some,
+    All,
+}
+
+impl NodeGroups {
+    /// Counts nodes by group, from the tags of their instances. `described`: the answers of EC2;
+    /// `None`: it did not answer. `is_all`: each instance is in one of these questions.
+    pub(super) fn of(described: &[Option<Vec<InstanceFacts>>], is_all: bool) -> Self {
+        let mut nodes = BTreeMap::new();
+        let instances = described.iter().flatten().flatten();
+        for name in instances.filter_map(|instance| instance.tags.get(GROUP_TAG)) {
+            *nodes.entry(GroupName::from(name.as_str())).or_default() += 1;
+        }
+        let is_answered = described.iter().all(Option::is_some);
+        Self { nodes, known: if is_all && is_answered { Known::All } else { Known::Some } }
     }
-    groups
 }
 
 /// Compares tags with nodes. `tagged`: the groups with a tag of `cluster`; `with_nodes`: the groups
@@ -97,15 +120,21 @@ mod tests {
             private_address: None,
             tags: group.map(|g| (GROUP_TAG.to_owned(), g.to_owned())).into_iter().collect(),
         };
-        let groups = of_instances(&[
-            instance(Some("a")),
-            instance(None),
-            instance(Some("b")),
-            instance(Some("a")),
-        ]);
-        assert_eq!(
-            groups.into_iter().map(|(g, n)| (g.to_string(), n)).collect::<Vec<_>>(),
-            [("a".to_owned(), 2), ("b".to_owned(), 1)]
-        );
+        let answers = || {
+            vec![Some(vec![instance(Some("a")), instance(None)]), Some(vec![instance(Some("b"))])]
+        };
+        for (described, is_all, known) in [
+            (answers(), true, Known::All),
+            (answers(), false, Known::Some),
+            ([answers(), vec![None]].concat(), true, Known::Some),
+        ] {
+            let groups = NodeGroups::of(&described, is_all);
+            assert_eq!(groups.nodes, [("a".into(), 1), ("b".into(), 1)].into());
+            assert_eq!(groups.known, known, "{is_all} {}", described.len());
+        }
+        let again = vec![Some(vec![instance(Some("a"))]), Some(vec![instance(Some("a"))])];
+        assert_eq!(NodeGroups::of(&again, true).nodes, [("a".into(), 2)].into());
+        assert_eq!(NodeGroups::of(&[], true).known, Known::All, "there is no node");
+        assert_eq!(NodeGroups::default().known, Known::Some, "the nodes could not be listed");
     }
 }

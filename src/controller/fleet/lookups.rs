@@ -18,7 +18,7 @@ use crate::{
     fleet::{Facts, Input, LastKnownNode, VolumesOf},
     lifecycle::{EndAnswer, EndCheck, EndFound, Skew},
     runtime::Backoff,
-    triage::{self},
+    triage::{self, ActionEndSeen},
 };
 
 /// The pause before the same question is asked again.
@@ -67,6 +67,10 @@ impl Facts for TermFacts {
 
     fn is_closed(&self, action: &LifecycleAction) -> bool {
         self.term.actions.is_over(action)
+    }
+
+    fn is_over(&self, action: &LifecycleAction) -> bool {
+        self.term.actions.end_seen(action) != ActionEndSeen::NotKnown
     }
 
     fn is_kept_alive(&self, action: &LifecycleAction) -> bool {

@@ -19,7 +19,7 @@ use crate::{
     aws::LookupError,
     controller::{limit_settings, shared::Shared},
     domain::{HookDescription, HookKey, LifecycleAction, Moment, seconds},
-    fleet::Input,
+    fleet::{Input, Origin},
     lifecycle::{HeartbeatEnd, HeartbeatSchedule, HookFacts, Next, Seen},
     observe::CompletionResult,
     triage::HooksAnswer,
@@ -349,6 +349,9 @@ impl ActionTask {
                 self.leadership = Leadership::LeadsAgain { unclaimed_until: now.plus(CLAIM_TIME) };
             }
             Order::AddName(name, named_by) => {
+                if self.is_of_next_action(&name) {
+                    self.begin_anew(&name, named_by, now);
+                }
                 self.is_recorded |= named_by == NamedBy::Record;
                 if matches!(self.leadership, Leadership::LeadsAgain { .. }) {
                     self.leadership = Leadership::Leads;
@@ -367,6 +370,28 @@ impl ActionTask {
             }
         }
         true
+    }
+
+    /// The action is over, and this name came while AWS was answering that: AWS was not asked about
+    /// it, and its action may have begun since. Once the table knows that an action is over, its
+    /// task gets no other names.
+    fn is_of_next_action(&self, name: &LifecycleAction) -> bool {
+        self.schedule.end() == Some(HeartbeatEnd::Gone) && !self.calls.names().contains(name)
+    }
+
+    /// Follows the action of this name from now on.
+    fn begin_anew(&mut self, name: &LifecycleAction, named_by: NamedBy, now: Moment) {
+        self.remember_end();
+        let (_, none) = mpsc::unbounded_channel();
+        let orders = std::mem::replace(&mut self.orders, none);
+        let has_node_in_logs = self.reported.has_node_in_logs;
+        let mut schedule = self.actions.schedule(name, now, Origin::Received);
+        schedule.hasten(now);
+        *self = Self {
+            leadership: self.leadership,
+            reported: Reported { has_node_in_logs, ..Reported::default() },
+            ..Self::new(&self.actions, name.clone(), named_by, schedule, orders)
+        };
     }
 
     fn completion_times(&self, now: Moment) -> CompletionTimes {
@@ -468,7 +493,7 @@ impl ActionTask {
             (_, None) => EndSeen::NeverOpen,
         };
         self.calls.names().iter().for_each(|name| ended.insert(name, event, now, seen));
-        self.shared().heartbeat_answers.ended(self.calls.names(), self.now());
+        self.shared().heartbeat_answers.ended(self.calls.names(), self.now(), seen);
     }
 
     /// Answers all callers that wait if the action is over. Returns whether the task may end.

@@ -122,16 +122,14 @@ impl ActionTasks {
             .any(|(_, entry)| !entry.orders.is_closed())
     }
 
-    /// The action with these names is over. If the instance waits, it does so for another one.
+    /// The action with these names, which its task has read, is over. If the instance waits, it
+    /// does so for another one. AWS was not asked about a name that the task has not read yet: the
+    /// task begins anew with it.
     pub(super) fn note_over(&mut self, names: &[LifecycleAction]) {
-        let Some((key, orders)) = names.iter().find_map(|name| {
-            self.names.get(name).map(|entry| (name.key.clone(), entry.orders.clone()))
-        }) else {
-            return;
-        };
-        // The task may not have read its last names yet.
-        for (_, entry) in self.of_key_mut(&key).filter(|(_, e)| e.orders.same_channel(&orders)) {
-            entry.shown = ShownByAws::Over;
+        for name in names {
+            if let Some(entry) = self.names.get_mut(name) {
+                entry.shown = ShownByAws::Over;
+            }
         }
     }
 

@@ -62,9 +62,10 @@ impl EndedActions {
         action.token.is_some() && self.known.contains_key(action)
     }
 
-    /// Whether AWS accepted our completion of exactly this action. Always `false` without a token.
-    pub(super) fn is_completed(&self, action: &LifecycleAction) -> bool {
-        self.known.get(action) == Some(&EndSeen::Completed)
+    /// What AWS has shown of exactly this action. `None`: it is not remembered. Always `None`
+    /// without a token.
+    pub(super) fn seen(&self, action: &LifecycleAction) -> Option<EndSeen> {
+        self.known.get(action).copied()
     }
 
     /// Whether the instance waits in another party's hook: Sundown completed its own action within
@@ -262,6 +263,6 @@ mod tests {
         }
         ended.insert(&event, at(20), at(101), EndSeen::Completed);
         assert!(!ended.is_event_of_ended(&named(Some("other")), at(20)), "tokens distinguish them");
-        assert!(ended.is_completed(&event) && !ended.is_completed(&found));
+        assert_eq!((ended.seen(&event), ended.seen(&found)), (Some(EndSeen::Completed), None));
     }
 }

@@ -35,7 +35,7 @@ use crate::{
     domain::{HookKey, HookResult, LifecycleAction, Moment, WaitPurpose, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
-    triage::sweep::Candidate,
+    triage::{ActionEndSeen, sweep::Candidate},
 };
 
 /// At a take-over a new leader assumes that nobody has sent heartbeats for the duration of the
@@ -231,10 +231,11 @@ impl LifecycleActions {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
     }
 
-    /// Whether AWS accepted our completion of exactly this action, in this term or in an earlier term
-    /// of this process whose actions this term took over. `false` without a token.
-    pub(super) fn is_completed(&self, action: &LifecycleAction) -> bool {
-        self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).is_completed(action)
+    /// What this process knows, from all of its terms, about the end of the action with exactly
+    /// this name. Always [`ActionEndSeen::NotKnown`] without a token.
+    pub(super) fn end_seen(&self, action: &LifecycleAction) -> ActionEndSeen {
+        let ended = self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).seen(action);
+        heartbeat_answers::end_seen(ended, self.shared.heartbeat_answers.last(action))
     }
 
     /// The same of an action whose event is of that time: it may have ended before its token was
@@ -273,20 +274,7 @@ impl LifecycleActions {
         let (orders, received) = mpsc::unbounded_channel();
         order.map(|order| orders.send(order).ok());
         tasks.begin(action, event, named_by, orders);
-        let now = self.shared.clock.now();
-        let start = match first {
-            Origin::Received => ActionOrigin::Received(now),
-            Origin::TakenOver => ActionOrigin::TakenOver {
-                at: now,
-                without_leader: self.shared.config.election.lease.duration.saturating_add(SLACK),
-            },
-        };
-        let schedule = HeartbeatSchedule::new(event, start, self.shared.random.fraction(), None);
-        let schedule = match self.shared.heartbeat_answers.last(action) {
-            Some(LastAnswer::Accepted(sent)) => schedule.with_accepted_earlier(sent),
-            Some(LastAnswer::Over(_)) => schedule.with_over_earlier(),
-            None => schedule,
-        };
+        let schedule = self.schedule(action, event, first);
         let mut task = ActionTask::new(self, action.clone(), named_by, schedule, received);
         let (end, all, key) = (self.end.clone(), self.clone(), action.key.clone());
         self.shared.metrics.set_open_actions(tasks.running());
@@ -301,6 +289,29 @@ impl LifecycleActions {
                 all.shared.metrics.set_open_actions(tasks.running());
             }
         }));
+    }
+
+    /// The heartbeats of an action that gets them from now on.
+    fn schedule(
+        &self,
+        action: &LifecycleAction,
+        event: Moment,
+        first: Origin,
+    ) -> HeartbeatSchedule {
+        let now = self.shared.clock.now();
+        let start = match first {
+            Origin::Received => ActionOrigin::Received(now),
+            Origin::TakenOver => ActionOrigin::TakenOver {
+                at: now,
+                without_leader: self.shared.config.election.lease.duration.saturating_add(SLACK),
+            },
+        };
+        let schedule = HeartbeatSchedule::new(event, start, self.shared.random.fraction(), None);
+        match self.shared.heartbeat_answers.last(action) {
+            Some(LastAnswer::Accepted(sent)) => schedule.with_accepted_earlier(sent),
+            Some(LastAnswer::Over(_) | LastAnswer::Completed(_)) => schedule.with_over_earlier(),
+            None => schedule,
+        }
     }
 
     /// Completes the action with `result`. Returns when AWS has accepted that or the action is

@@ -63,6 +63,10 @@ impl Drain {
         let settled = tainted_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
         // While nothing may be evicted (a taint or a cordon alone, a pause, a wait), no pod comes back.
         // But a new leader waits for AWS's answer anew, and its predecessor may have evicted pods.
+        // It may have done that also before a pause or a hold by gates, or because the replacement
+        // was ready (`--evict-after`), for which a new leader waits anew, too. These cases are left
+        // out: the pods that came meanwhile would count as well. Those that came back are evicted
+        // once more after the wait, and count from then on.
         let may_have_evicted = source == Source::FirstList
             && !self.limits.verification.may_evict()
             && !self.paused

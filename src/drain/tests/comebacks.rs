@@ -276,5 +276,31 @@ fn s20_a_new_leader_that_waits_for_aws_leaves_alone_those_that_came_back() {
     w.drain_with(start, Settings::default());
     w.feed_at(at(101), "n1", Input::Limits(limits(3600)));
     w.run_until(at(3600));
-    assert!(w.sent.iter().all(|s| s.order.uid().as_str() == "web"), "{}", w.sent.len());
+    let evicted: Vec<_> = w.sent.iter().map(|s| s.order.uid().as_str()).collect();
+    assert_eq!(evicted, ["web"]);
+}
+
+#[test]
+fn a_new_leader_in_a_pause_or_another_wait_evicts_those_that_came_back_once_more() {
+    let unanswered = Limits { verification: Verification::AwaitingHeartbeat, ..limits(3600) };
+    let replacement =
+        Limits { eviction_start: EvictionStart::ReplacementReady(at(1800)), ..limits(3600) };
+    let held = Limits { held_until: Some(at(1800)), ..limits(3600) };
+    for (name, begins_with, is_paused, evicted) in [
+        ("no wait", limits(3600), false, 0),
+        ("AWS's answer", unanswered, false, 0),
+        ("a replacement", replacement, false, 20),
+        ("gates", held, false, 20),
+        ("a pause", limits(3600), true, 20),
+    ] {
+        let mut d = drain(begins_with);
+        if is_paused {
+            d.step(at(100), Input::Paused);
+        }
+        let came_back = |i| Pod { created: Some(at(20)), ..sticky(&format!("new{i:02}")) };
+        let mut effects = d.step(at(100), Input::Listed((0..20_u32).map(came_back).collect()));
+        let go_on = if is_paused { Input::Resumed } else { Input::Limits };
+        effects.extend(d.step(at(101), go_on(limits(3600))));
+        assert_eq!(requests(&effects).len(), evicted, "{name}");
+    }
 }

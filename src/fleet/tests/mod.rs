@@ -31,6 +31,9 @@ pub(super) struct FakeFacts(Arc<Mutex<Known>>);
 pub(super) struct Known {
     pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(super) closed_actions: BTreeSet<LifecycleAction>,
+    /// AWS has answered in an earlier term that they are not open.
+    pub(super) over_actions: BTreeSet<LifecycleAction>,
+    pub(super) kept_alive: BTreeSet<LifecycleAction>,
     pub(super) deleted_nodes: Vec<LastKnownNode>,
     /// How many of the ten Nodes have a silent kubelet.
     pub(super) silent: usize,
@@ -72,8 +75,11 @@ impl Facts for FakeFacts {
     fn is_closed(&self, action: &LifecycleAction) -> bool {
         self.with(|known| known.closed_actions.contains(action))
     }
-    fn is_kept_alive(&self, _: &LifecycleAction) -> bool {
-        false
+    fn is_over(&self, action: &LifecycleAction) -> bool {
+        self.is_closed(action) || self.with(|known| known.over_actions.contains(action))
+    }
+    fn is_kept_alive(&self, action: &LifecycleAction) -> bool {
+        self.with(|known| known.kept_alive.contains(action))
     }
     fn deleted_node(&self, uid: &str) -> Option<LastKnownNode> {
         self.all_deleted_nodes().into_iter().find(|deleted| deleted.node.uid == uid)

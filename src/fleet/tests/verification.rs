@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    domain::{Cause, Node, Pod, Response, Verification},
+    domain::{Cause, Interruption, Node, Pod, Response, Verification},
     lifecycle::{ActionSeen, Finding},
     record::{
         AcceptOptions, EndReason,
@@ -294,6 +294,37 @@ fn an_action_that_is_known_to_be_over_needs_no_other_answer() {
     let joined = other_joins(&mut world, &node, 2);
     assert_eq!(world.sees("other", "t2", ActionSeen::Over), ["ask whether it stays"]);
     assert_eq!(words(&found(&mut world, &joined, Finding::Contradicted)), ENDS);
+}
+
+#[test]
+fn an_action_that_was_over_in_an_earlier_term_gives_its_place_to_one_that_is_kept_alive() {
+    let made_up = hook("e1", 5, "drain", "made-up");
+    let real = hook("e2", 0, "drain", "real");
+    let action = |of: &Interruption| of.lifecycle_action(&id(INSTANCE)).unwrap();
+    for (is_kept_alive, expected) in [(true, "real"), (false, "made-up")] {
+        let node = take_on(&node(), &made_up, 6).unwrap();
+        let node = take_on(&node, &real, 7).unwrap();
+        let mut world = World { now: 8, ..World::confirmed() };
+        world.facts.with(|known| {
+            known.over_actions.insert(action(&made_up));
+            // The task of an action that is over goes on for a while.
+            known.kept_alive.insert(action(&made_up));
+            if is_kept_alive {
+                known.kept_alive.insert(action(&real));
+            }
+        });
+        let effects = world.step(Input::Accepted {
+            node: Arc::new(node.clone()),
+            instance: id(INSTANCE),
+            instance_has_ended: false,
+        });
+        let kept = effects.iter().filter_map(|effect| match effect {
+            Effect::KeepAlive { action, .. } => action.token.clone(),
+            _ => None,
+        });
+        assert_eq!(kept.collect::<Vec<_>>(), [expected.into()]);
+        assert!(!words(&effects).contains(&"ask whether it stays"), "AWS is asked anew");
+    }
 }
 
 #[test]

@@ -48,6 +48,28 @@ fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
 }
 
 #[test]
+fn an_action_that_is_dated_before_the_one_of_the_last_drain_needs_a_proof() {
+    let open = take_on(&node(), &hook("e1", 5, "drain", "t2"), 6).unwrap();
+    let released = release_node(&open, 50);
+    let mut untainted = released.clone();
+    untainted.taints.retain(|t| t.key != TAINT);
+    let without_time = Interruption { time: None, ..hook("e2", 0, "drain", "t1") };
+    for (name, node, interruption, needs_proof) in [
+        ("an earlier action", &released, hook("e2", 0, "drain", "t1"), true),
+        ("a later one", &released, hook("e2", 6, "drain", "t1"), false),
+        ("the same action", &released, hook("e2", 0, "drain", "t2"), false),
+        ("one without a token", &released, event_without_token("e2", 0), false),
+        ("an event without a time", &released, without_time, false),
+        ("an action of another hook", &released, hook("e2", 0, "other", "t1"), false),
+        ("an earlier notice", &released, spot("e2", 0), false),
+        ("it joins an open record", &open, hook("e2", 0, "drain", "t1"), false),
+        ("the Node was put back", &untainted, hook("e2", 0, "drain", "t1"), false),
+    ] {
+        assert_eq!(is_before_last_drain(node, &interruption), needs_proof, "{name}");
+    }
+}
+
+#[test]
 fn an_action_of_an_instance_that_has_ended_is_accepted_with_the_end() {
     use InstanceState::{Stopped, Stopping, Terminated};
     let after_at = |then, end, (ready, since)| {

@@ -169,9 +169,11 @@ fn an_action_that_is_kept_alive_takes_the_place_of_a_later_one_that_is_closed() 
         ("made-up", "first", "first"),
         ("made-up", "", "made-up"),
         ("first", "made-up", "made-up"),
+        ("made-up", "first made-up", "first"),
+        ("first made-up", "first made-up", "made-up"),
     ] {
-        let is = |hook: &LifecycleAction, token: &str| {
-            hook.token.as_ref().is_some_and(|t| t.as_str() == token)
+        let is = |hook: &LifecycleAction, tokens: &str| {
+            hook.token.as_ref().is_some_and(|t| tokens.split(' ').any(|token| t.as_str() == token))
         };
         let actions = record.open_actions_now(
             &id(INSTANCE),

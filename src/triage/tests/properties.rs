@@ -127,7 +127,8 @@ prop_compose! {
         })),
     ) -> Knowledge {
         Knowledge {
-            received, happened, is_found_by_sweep: false, index_trusted, nodes, proof_asked_at, instance,
+            received, happened, is_found_by_sweep: false,
+            is_before_last_drain: false, index_trusted, nodes, proof_asked_at, instance,
             namesakes, group, hook, hooks, hooks_asked_at, hooks_before, heartbeat, listed,
             action_end, return_check: ReturnCheck::Never, launch
         }

@@ -271,6 +271,35 @@ fn an_interruption_that_was_on_time_again_gets_another_ten_seconds_for_its_proof
 }
 
 #[test]
+fn an_action_before_that_of_the_last_drain_is_accepted_only_if_a_heartbeat_proves_it() {
+    let ends = || reports(InstanceState::ShuttingDown);
+    for (instance, heartbeat, expected) in [
+        (None, None, None),
+        (ends(), None, None),
+        (ends(), heartbeat(true), Some(true)),
+        (reports(InstanceState::Running), heartbeat(true), Some(true)),
+        (ends(), heartbeat(false), Some(false)),
+        (None, heartbeat(false), Some(false)),
+    ] {
+        let is_before_last_drain = true;
+        let known = Knowledge { is_before_last_drain, instance, heartbeat, ..with_node() };
+        let v = verdict(&terminate(), &known, &policy());
+        match expected {
+            None => assert!(asks(v).contains(&ask_heartbeat()), "{known:?}"),
+            Some(true) => assert_eq!(accepted(v).1, Certainty::Proved, "{known:?}"),
+            Some(false) => assert_eq!(v, Verdict::Delete(Reason::Stale), "{known:?}"),
+        }
+    }
+    let unanswered = Knowledge {
+        is_before_last_drain: true,
+        proof_asked_at: Some(now().minus(seconds(10))),
+        ..with_node()
+    };
+    let v = verdict(&terminate(), &unanswered, &policy());
+    assert_eq!(accepted(v).1, Certainty::Unproved, "the later action may be made up");
+}
+
+#[test]
 fn a_disproof_during_the_drain_counts() {
     let proof_asked_at = Some(now().minus(seconds(60)));
     let spot_runs =

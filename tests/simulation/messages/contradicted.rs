@@ -7,7 +7,7 @@ use sundown::{
     domain::Moment,
     sim::{
         aws::{EventKind, Fault, FaultRule, HookResult, How, Outcome, SpotAction},
-        kube::{BudgetSpec, Fact},
+        kube::{Away, BudgetSpec, Fact},
     },
 };
 
@@ -335,6 +335,32 @@ async fn a_node_that_is_only_cordoned_for_a_made_up_event_is_put_back_although_e
     stage.until(3, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
     stage.until(30, "its node is put back", || !stage.is_cordoned(&instances[0])).await;
     assert_eq!(contradicted(&sundown), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_action_whose_hook_has_a_later_made_up_one_is_kept_alive_after_an_outage() {
+    let (stage, sundown, instances) = with_own_queue(176, &["--drain-timeout", "20m"]).await;
+    stage.slow_pod(&instances[0], "slow", 600);
+    stage.pass(5).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.pass(2).await;
+    make_up(&stage, &instances[0]);
+    stage.until(3, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    stage.pass(5).await;
+    send_real(&stage);
+    let joined = || stage.record(&instances[0]).unwrap()["interruptions"].get(1).is_some();
+    stage.until(5, "the real one joins", joined).await;
+    stage.pass(20).await;
+    stage.world.kube.go_away(Away::Refusing);
+    stage.until(60, "it no longer leads", || sundown.metric("leader") == 0.0).await;
+    stage.world.kube.come_back();
+    stage.until(60, "it leads again", || sundown.metric("leader") == 1.0).await;
+    stage.pass(450).await;
+    assert!(!stage.is_over(&instances[0]), "pods are left: {:?}", stage.action(&instances[0]));
+    stage.until(200, "the real one is completed", || stage.is_over(&instances[0])).await;
+    stage.completed_once(&instances[0]);
     sundown.stop().await;
     stage.end();
 }

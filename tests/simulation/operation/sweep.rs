@@ -310,6 +310,31 @@ async fn the_token_of_a_made_up_event_does_not_end_what_the_sweep_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_comes_while_aws_answers_that_nothing_is_open_yet_gets_heartbeats() {
+    let stage = Stage::new(2_450);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 60)]).remove(0);
+    stage.slow_pod(&instance, "web", 200);
+    stage.queue_for("late", [EventKind::TerminateAction]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stop_rule(&stage);
+    for fault in [Fault::Latency(std::time::Duration::from_millis(900)), NOT_ACTIVE] {
+        stage.world.aws.fault(FaultRule::new(BEAT, fault, How::Times(1)));
+    }
+    stage.world.aws.terminate(&instance, true);
+    let is_asked = || stage.world.aws.disturbances().iter().any(|call| call.api == BEAT);
+    stage.until(FOUND, "AWS is asked whether it waits", is_asked).await;
+    let event = stage.bodies_in("late").remove(0);
+    stage.world.aws.send_event(stage.world.queue(), &event);
+    stage.until(10, "it is accepted", || stage.is_cordoned(&instance)).await;
+    stage.pass(150).await;
+    assert!(!stage.is_over(&instance), "pods are left: {:?}", stage.action(&instance));
+    stage.until(60, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_aws_does_not_answer_it_is_asked_again_every_minute() {
     let stage = Stage::new(2_417);
     let instance = group(&stage, "asg", 1, &[hook("drain", 1_800)]).remove(0);

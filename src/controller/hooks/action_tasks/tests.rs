@@ -124,11 +124,18 @@ fn an_action_that_was_kept_alive_between_two_terms_is_known_once_the_new_term_na
 }
 
 #[test]
-fn a_name_that_the_task_has_not_read_yet_is_over_with_the_others() {
-    let (found, event, mut tasks) = (named(None), named(Some("token")), ActionTasks::default());
-    let (sender, _received) = mpsc::unbounded_channel();
-    tasks.begin(&found, Moment::UNIX_EPOCH, NamedBy::Record, sender);
-    assert!(tasks.add_name(&event, NamedBy::Message).is_some());
-    tasks.note_over(std::slice::from_ref(&found));
-    assert!(!tasks.has_open_action_of(&found.key));
+fn a_name_that_the_task_has_not_read_yet_is_not_over_with_the_others() {
+    let (found, event) = (named(None), named(Some("token")));
+    for (read, is_open) in
+        [(vec![found.clone()], true), (vec![found.clone(), event.clone()], false)]
+    {
+        let mut tasks = ActionTasks::default();
+        let (sender, _received) = mpsc::unbounded_channel();
+        tasks.begin(&found, Moment::UNIX_EPOCH, NamedBy::Record, sender);
+        assert!(tasks.add_name(&event, NamedBy::Message).is_some());
+        tasks.note_over(&read);
+        assert_eq!(tasks.has_open_action_of(&found.key), is_open);
+        tasks.forget(&found);
+        assert!(tasks.has_task(&event), "its message keeps the task running");
+    }
 }
