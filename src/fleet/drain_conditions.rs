@@ -64,9 +64,11 @@ enum Wanted {
 }
 
 impl ConditionQueue {
-    /// The node is looked at in the next turn.
+    /// The node has changed: it is looked at a turn later, when the calls that follow from the
+    /// change are under way.
     pub(super) fn mark(&mut self, node: &NodeName, now: Moment) {
-        self.look_at(node, now, |due| due.min(now));
+        let next = now.plus(TURN);
+        self.look_at(node, next, |due| due.min(next));
     }
 
     fn look_at(&mut self, node: &NodeName, new: Moment, change: impl Fn(Moment) -> Moment) {

@@ -5,6 +5,7 @@ mod actions;
 mod causes;
 mod changes;
 mod deadlines;
+mod drain_conditions;
 mod events;
 mod excuses;
 mod flags;

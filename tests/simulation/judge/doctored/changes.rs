@@ -41,18 +41,22 @@ fn moved(notice: &HealthNotice) -> HealthNotice {
     HealthNotice { start: notice.start + s(86_400), ..notice.clone() }
 }
 
-fn doctored(evidence: &Evidence, change: impl FnOnce(&mut Evidence)) -> Vec<String> {
+pub(super) fn doctored(evidence: &Evidence, change: impl FnOnce(&mut Evidence)) -> Vec<String> {
     let mut evidence = evidence.clone();
     change(&mut evidence);
     judge(&evidence)
 }
 
 /// Changes what each write left of a Node.
-fn edit_states(evidence: &mut Evidence, edit: impl Fn(&mut NodeState)) {
+pub(super) fn edit_states(evidence: &mut Evidence, edit: impl Fn(&mut NodeState)) {
     edit_states_before(evidence, Moment::MAX, edit);
 }
 
-fn edit_states_before(evidence: &mut Evidence, end: Moment, edit: impl Fn(&mut NodeState)) {
+pub(super) fn edit_states_before(
+    evidence: &mut Evidence,
+    end: Moment,
+    edit: impl Fn(&mut NodeState),
+) {
     for entry in evidence.entries.iter_mut().filter(|entry| entry.at < end) {
         if let Fact::NodeChanged(state) = &mut entry.fact {
             let mut node = (**state).clone();

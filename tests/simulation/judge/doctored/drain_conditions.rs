@@ -1,0 +1,66 @@
+//! The conditions `DrainInProgress` and `Drained`.
+
+use sundown::sim::{
+    aws::HealthNotice,
+    kube::{ConditionState, NodeState},
+};
+
+use super::{
+    changes::{doctored, edit_states, edit_states_before},
+    *,
+};
+
+const RECORD: &str = "sundown.dev/record";
+
+/// A node was drained for a retirement with `--drain-conditions`, and put back when AWS canceled
+/// it. A budget blocked its pod.
+async fn shown() -> Evidence {
+    let stage = Stage::new(36);
+    let instance = stage.spot_group(1).remove(0);
+    pod(&stage, &instance, "web-0", 0);
+    let sundown = led(&stage, &["--scheduled-lead", "5m", "--drain-conditions"]).await;
+    let notice = HealthNotice::retirement([instance.clone()], stage.clock.now() + s(400));
+    stage.world.aws.health(&notice);
+    stage.until(200, "it is drained", || stage.is_cordoned(&instance)).await;
+    stage.pass(60).await;
+    stage.world.aws.health(&HealthNotice { status: "closed".to_owned(), ..notice });
+    stage.until(20, "it is put back", || !stage.is_cordoned(&instance)).await;
+    stage.pass(100).await;
+    ended(stage, sundown).await
+}
+
+fn condition(message: &str) -> ConditionState {
+    let status = "True".to_owned();
+    ConditionState { status, reason: String::new(), message: message.to_owned() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_of_a_drain_that_are_not_ours_not_true_or_too_often_are_seen() {
+    let evidence = shown().await;
+    let is_shown = |state: &NodeState| state.drain.iter().any(Option::is_some);
+    let when_shown = when(&evidence, |f| matches!(f, Fact::NodeChanged(s) if is_shown(s)));
+    let unasked = |e: &mut Evidence| {
+        e.terms.flags[0].1.retain(|flag| flag != "--drain-conditions");
+    };
+    breaks(&doctored(&evidence, unasked), "without --drain-conditions");
+    let foreign = |e: &mut Evidence| {
+        edit_states_before(e, when_shown, |node| node.drain[0] = Some(condition("by another")));
+    };
+    breaks(&doctored(&evidence, foreign), "by another writer was changed");
+    let hasty = |e: &mut Evidence| {
+        edit_states_before(e, when_shown, |node| {
+            if node.annotations.contains_key(RECORD) {
+                node.drain[0] = Some(condition(RECORD));
+            }
+        });
+    };
+    breaks(&doctored(&evidence, hasty), "were written again within 30 s");
+    let unrecorded = |e: &mut Evidence| {
+        edit_states(e, |node| {
+            if node.drain[0].is_some() {
+                node.annotations.remove(RECORD);
+            }
+        });
+    };
+    breaks(&doctored(&evidence, unrecorded), "DrainInProgress is true without a record");
+}
