@@ -141,6 +141,20 @@ fn instances_that_come_into_service_can_be_watched_by_the_name_of_a_scenario() {
                 "takes pods again: it is as it was before its drain",
             ],
         ),
+        (
+            "root-volume",
+            [
+                "Auto Scaling replaces the root volume of 2 instances of `general`",
+                "takes pods again: it has booted from its new root volume",
+            ],
+        ),
+        (
+            "standby",
+            [
+                "Somebody puts into standby 2 instances of `general`",
+                "is in service: its launch hook is completed",
+            ],
+        ),
         ("lost-events", ["EventBridge loses all events for 1h", serves]),
         (
             "instance-refresh",

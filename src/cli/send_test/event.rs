@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::{
-    domain::{BLOCK_NOTICE, InstanceId, Moment, ReservationId, Transition, seconds},
+    domain::{BLOCK_NOTICE, InstanceId, InstanceState, Moment, ReservationId, Transition, seconds},
     interruption::{CAPACITY_BLOCK, LAUNCH_ACTION, TEST_SOURCE},
 };
 
@@ -36,10 +36,10 @@ pub(super) enum Kind {
     CapacityBlock,
     /// A rebalance recommendation
     Rebalance,
-    /// The instance is stopping
+    /// The instance is stopping, or has the state of --state
     #[value(alias = "state")]
     StateChange,
-    /// AWS Health announces a retirement
+    /// AWS Health announces a retirement, or the change of --code
     #[value(alias = "health")]
     ScheduledChange,
 }
@@ -65,8 +65,48 @@ impl Place {
     }
 }
 
-/// Auto Scaling sends no event of the kind with this origin and destination. The text has those
-/// that it sends.
+/// The state of an instance in a state change. EC2 also sends `pending` and `running`, which Sundown
+/// deletes as unrelated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum ChangedState {
+    /// It stops or hibernates
+    #[default]
+    Stopping,
+    /// It has stopped
+    Stopped,
+    /// It terminates
+    ShuttingDown,
+    /// It has terminated
+    Terminated,
+}
+
+impl ChangedState {
+    const fn of(self) -> InstanceState {
+        match self {
+            Self::Stopping => InstanceState::Stopping,
+            Self::Stopped => InstanceState::Stopped,
+            Self::ShuttingDown => InstanceState::ShuttingDown,
+            Self::Terminated => InstanceState::Terminated,
+        }
+    }
+}
+
+/// The code of a scheduled change without `--code`.
+pub(super) const RETIREMENT: &str = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED";
+
+/// Reads an `eventTypeCode` of AWS Health.
+pub(super) fn parse_code(text: &str) -> Result<String, &'static str> {
+    let fits = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    let is_code = (1..=100).contains(&text.len()) && text.bytes().all(fits);
+    if is_code {
+        Ok(text.to_owned())
+    } else {
+        Err("no code of AWS Health; use capital letters, digits and underscores, such as \
+             AWS_EC2_INSTANCE_REBOOT_MAINTENANCE_SCHEDULED")
+    }
+}
+
+/// AWS sends no event of the kind with what the flags give. The text has what it sends.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(in crate::cli) struct NoSuchEvent(String);
@@ -147,6 +187,29 @@ impl Kind {
         }))
     }
 
+    /// Checks that events of this kind have a state and a code, if the flags give them.
+    ///
+    /// # Errors
+    ///
+    /// They have none.
+    pub(super) fn check_state_and_code(
+        self,
+        state: Option<ChangedState>,
+        code: Option<&str>,
+    ) -> Result<(), NoSuchEvent> {
+        let refused = |flag: &str, kind: &str| {
+            let text = format!("only `{kind}` events have it; remove {flag} or set --kind {kind}");
+            Err(NoSuchEvent(text))
+        };
+        match (self, state, code) {
+            (kind, Some(_), _) if kind != Self::StateChange => refused("--state", "state-change"),
+            (kind, _, Some(_)) if kind != Self::ScheduledChange => {
+                refused("--code", "scheduled-change")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the event names a Capacity Block and no instance.
     pub(super) const fn names_block(self) -> bool {
         matches!(self, Self::CapacityBlock)
@@ -180,6 +243,10 @@ pub(super) struct About<'a> {
     pub(super) moved: Option<(Place, Place)>,
     /// `None`: the kind names none.
     pub(super) reservation: Option<&'a ReservationId>,
+    /// The state in a state change.
+    pub(super) state: ChangedState,
+    /// `eventTypeCode` of a scheduled change.
+    pub(super) code: &'a str,
     pub(super) region: &'a str,
     pub(super) account: &'a str,
     pub(super) now: Moment,
@@ -209,13 +276,15 @@ pub(super) fn detail(about: &About<'_>) -> Value {
             })
         }
         Kind::Rebalance => json!({ "instance-id": instance }),
-        Kind::StateChange => json!({ "instance-id": instance, "state": "stopping" }),
+        Kind::StateChange => {
+            json!({ "instance-id": instance, "state": about.state.of().as_str() })
+        }
         Kind::ScheduledChange => json!({
             "eventArn": format!(
-                "arn:aws:health:{}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/{}",
-                about.region, about.token
+                "arn:aws:health:{}::event/EC2/{}/{}",
+                about.region, about.code, about.token
             ),
-            "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "service": "EC2", "eventTypeCode": about.code,
             "eventTypeCategory": "scheduledChange",
             "startTime": about.now.plus(seconds(14 * 24 * 3600)).strftime("%a, %d %b %Y %H:%M:%S \
                 GMT").to_string(), "statusCode": "upcoming",
@@ -295,7 +364,7 @@ fn text(moment: Moment) -> String {
 mod tests {
     use super::*;
     use crate::{
-        domain::Kind as Said,
+        domain::{Cause, Kind as Said},
         interruption::{Parsed, TestContent, parse},
     };
 
@@ -313,6 +382,8 @@ mod tests {
                 hook: kind.transition().map(|_| "sundown-hook"),
                 moved: kind.resolve_move(None, None).unwrap(),
                 reservation: Some(&reservation),
+                state: ChangedState::default(),
+                code: RETIREMENT,
                 region: "eu-west-1",
                 account: "123456789012",
                 now: "2026-01-05T09:00:00Z".parse().unwrap(),
@@ -340,6 +411,62 @@ mod tests {
             let name = kind.to_possible_value().unwrap().get_name().to_owned();
             assert_eq!(Some(only.kind()), Said::from_word(&name));
             assert_eq!(only.hook().is_some_and(|h| h.token.is_some()), kind.transition().is_some());
+        }
+    }
+
+    #[test]
+    fn a_state_change_has_each_state_and_a_scheduled_change_each_code_that_sundown_acts_on() {
+        let instance: InstanceId = "i-0123456789abcdef0".parse().unwrap();
+        let cause = |kind: Kind, state: ChangedState, code: &str| {
+            let about = About {
+                kind,
+                instance: &instance,
+                group: None,
+                hook: None,
+                moved: None,
+                reservation: None,
+                state,
+                code,
+                region: "eu-west-1",
+                account: "123456789012",
+                now: "2026-01-05T09:00:00Z".parse().unwrap(),
+                token: "71514b9d-6a40-4b26-8523-05e7ee35fa40",
+                real: false,
+            };
+            let body = whole(&about, "b2f3e6c2-0001-4b26-8523-05e7ee35fa40").to_string();
+            let Ok(Parsed::Test(test)) = parse(&body) else { panic!("{:?}", parse(&body)) };
+            let TestContent::Interruptions(mut all) = test.content else { panic!("{body}") };
+            all.remove(0).cause
+        };
+        for state in ChangedState::value_variants() {
+            let found = cause(Kind::StateChange, *state, RETIREMENT);
+            assert_eq!(found, Cause::StateChange(state.of()), "{state:?}");
+        }
+        for code in [RETIREMENT, "AWS_EC2_INSTANCE_REBOOT_MAINTENANCE_SCHEDULED"] {
+            let found = cause(Kind::ScheduledChange, ChangedState::default(), code);
+            let Cause::ScheduledChange(notice) = found else { panic!("{found:?}") };
+            assert_eq!(notice.code, code);
+        }
+    }
+
+    #[test]
+    fn a_state_and_a_code_are_refused_where_no_event_has_them() {
+        let (state, code) = (Some(ChangedState::Terminated), Some(RETIREMENT));
+        for (kind, state, code, refused) in [
+            (Kind::StateChange, state, None, None),
+            (Kind::ScheduledChange, None, code, None),
+            (Kind::Spot, None, None, None),
+            (Kind::Spot, state, None, Some("remove --state or set --kind state-change")),
+            (Kind::StateChange, None, code, Some("remove --code or set --kind scheduled-change")),
+            (Kind::ScheduledChange, state, code, Some("remove --state")),
+        ] {
+            let found = kind.check_state_and_code(state, code).err().map(|e| e.to_string());
+            let fits = found.as_deref().zip(refused).is_some_and(|(f, r)| f.contains(r));
+            assert!(fits || (found.is_none() && refused.is_none()), "{kind:?}: {found:?}");
+        }
+        let long = "A".repeat(101);
+        for bad in ["", "reboot", "AWS EC2", long.as_str()] {
+            assert!(parse_code(bad).is_err(), "{bad}");
         }
     }
 

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 
 pub(super) use self::event::NoSuchEvent;
 use self::{
-    event::{About, Kind, Place, detail, resources, whole},
+    event::{About, ChangedState, Kind, Place, RETIREMENT, detail, parse_code, resources, whole},
     witness::EventWatch,
 };
 use super::people::{advised, block_on, connect, print_line, uuid};
@@ -60,6 +60,13 @@ pub(super) struct SendTestArgs {
     /// terminate-hook --destination WarmPool` is about an instance that goes into the warm pool
     #[arg(long, value_enum, value_name = "PLACE")]
     destination: Option<Place>,
+    /// The state of the instance in a `state-change`: `stopping` without it
+    #[arg(long, value_enum, value_name = "STATE")]
+    state: Option<ChangedState>,
+    /// The code of AWS Health (`eventTypeCode`) in a `scheduled-change`: without it,
+    /// `AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED`
+    #[arg(long, value_name = "CODE", value_parser = parse_code)]
+    code: Option<String>,
     /// The Capacity Block of `--kind capacity-block`; else that of the instance. The test is about
     /// all instances of the block
     #[arg(long, value_name = "ID")]
@@ -108,6 +115,7 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         return Err(ConfigError::no_queue().into());
     }
     let moved = args.kind.resolve_move(args.origin, args.destination)?;
+    args.kind.check_state_and_code(args.state, args.code.as_deref())?;
     let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
     let watch = match args.wait {
         Some(most) => Some((EventWatch::begin(&args.kube, args.real).await?, most)),
@@ -131,6 +139,8 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         hook: hook.as_deref(),
         moved,
         reservation: reservation.as_ref(),
+        state: args.state.unwrap_or_default(),
+        code: args.code.as_deref().unwrap_or(RETIREMENT),
         region: clients.region().unwrap_or_default(),
         account: &account,
         now: Clock::system().now(),

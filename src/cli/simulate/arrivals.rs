@@ -1,5 +1,5 @@
-//! Instances that come into service: by a launch, or out of a warm pool. A line of the timeline shows
-//! when each of them serves.
+//! Instances that come into service: by a launch, out of a warm pool or out of standby, or with a new
+//! root volume. A line of the timeline shows when each of them serves.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,9 +25,16 @@ enum Arrival {
     Launch,
     Replacement,
     FromWarmPool,
+    FromStandby,
+    NewRootVolume,
 }
 
 impl Arrivals {
+    /// Auto Scaling replaces the root volumes of these instances.
+    pub(super) fn expect_new_root_volumes(&mut self, ids: Vec<String>) {
+        self.awaited.extend(ids.into_iter().map(|id| (id, Arrival::NewRootVolume)));
+    }
+
     /// Performs the parts of an event that bring instances into service.
     pub(super) fn begin(&mut self, world: &World, event: &Event, at: Duration, view: &mut View) {
         if let Some(some) = &event.replace {
@@ -40,10 +47,16 @@ impl Arrivals {
             print(view, at, "Auto Scaling launches", &ids, some);
             self.awaited.extend(ids.into_iter().map(|id| (id, Arrival::Launch)));
         }
+        if let Some(some) = &event.exit_standby {
+            let ids = in_state(world, some, LifecycleState::Standby);
+            for id in &ids {
+                world.aws.exit_standby(id);
+            }
+            print(view, at, "Somebody takes out of standby", &ids, some);
+            self.awaited.extend(ids.into_iter().map(|id| (id, Arrival::FromStandby)));
+        }
         if let Some(some) = &event.from_warm_pool {
-            let is_warm = |m: &Member| m.state == LifecycleState::WarmedRunning;
-            let members = world.aws.members(&some.group).into_iter().filter(is_warm);
-            let ids: Vec<_> = members.map(|m| m.instance).take(some.count).collect();
+            let ids = in_state(world, some, LifecycleState::WarmedRunning);
             for id in &ids {
                 world.aws.leave_warm_pool_with_event(id);
             }
@@ -67,12 +80,15 @@ impl Arrivals {
             let serves = member.state == LifecycleState::InService && !is_cordoned(world, node);
             if serves {
                 let how = match how {
-                    Arrival::Launch if has_waited(world, id) => {
+                    Arrival::Launch | Arrival::FromStandby if has_waited(world, id) => {
                         "is in service: its launch hook is completed"
                     }
-                    Arrival::Launch => "is in service",
+                    Arrival::Launch | Arrival::FromStandby => "is in service",
                     Arrival::Replacement => "is in service: it is a replacement",
                     Arrival::FromWarmPool => "takes pods again: it is as it was before its drain",
+                    Arrival::NewRootVolume => {
+                        "takes pods again: it has booted from its new root volume"
+                    }
                 };
                 view.print_event(at, &format!("{} {how}", short(node)));
             }
@@ -84,6 +100,13 @@ impl Arrivals {
     pub(super) fn is_at_rest(&self) -> bool {
         self.awaited.is_empty()
     }
+}
+
+/// Instances in this state, as many as the event wants at most.
+fn in_state(world: &World, some: &Instances, state: LifecycleState) -> Vec<String> {
+    let members = world.aws.members(&some.group).into_iter();
+    let in_state = members.filter(|member: &Member| member.state == state);
+    in_state.map(|member| member.instance).take(some.count).collect()
 }
 
 fn print(view: &mut View, at: Duration, what: &str, ids: &[String], some: &Instances) {

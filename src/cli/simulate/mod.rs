@@ -29,7 +29,8 @@ use self::{
 #[derive(Debug, Clone, Args)]
 pub(super) struct SimulateArgs {
     /// A scenario of your own (YAML, see docs/scenarios.md), or the name of a built-in one: default,
-    /// impaired, instance-refresh, launch, lost-events, maintenance, rebalance, warm-pool
+    /// impaired, instance-refresh, launch, lost-events, maintenance, rebalance, root-volume, standby,
+    /// warm-pool
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Seed of all random numbers: the same seed gives the same sequence of events

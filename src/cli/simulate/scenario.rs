@@ -94,6 +94,12 @@ pub(super) struct Event {
     pub(super) to_warm_pool: Option<Instances>,
     /// Auto Scaling takes instances out of the warm pool.
     pub(super) from_warm_pool: Option<Instances>,
+    /// Auto Scaling replaces the root volumes of the instances, through the hook of their group.
+    pub(super) replace_root_volume: Option<Instances>,
+    /// A person puts the instances into standby.
+    pub(super) enter_standby: Option<Instances>,
+    /// A person takes instances out of standby.
+    pub(super) exit_standby: Option<Instances>,
     /// AWS Health announces that the instances retire.
     pub(super) maintenance: Option<Instances>,
     /// When `maintenance` begins, after this event.
@@ -156,7 +162,7 @@ const UNTIL: RangeInclusive<Duration> = seconds(1)..=Duration::from_hours(72);
 
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
 /// The scenarios that `--scenario` knows by name.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 10] = [
     ("default", DEFAULT),
     ("impaired", include_str!("../../../docs/scenarios/impaired.yaml")),
     ("instance-refresh", include_str!("../../../docs/scenarios/instance-refresh.yaml")),
@@ -164,6 +170,8 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("lost-events", include_str!("../../../docs/scenarios/lost-events.yaml")),
     ("maintenance", include_str!("../../../docs/scenarios/maintenance.yaml")),
     ("rebalance", include_str!("../../../docs/scenarios/rebalance.yaml")),
+    ("root-volume", include_str!("../../../docs/scenarios/root-volume.yaml")),
+    ("standby", include_str!("../../../docs/scenarios/standby.yaml")),
     ("warm-pool", include_str!("../../../docs/scenarios/warm-pool.yaml")),
 ];
 
@@ -324,13 +332,18 @@ impl Scenario {
                      let it happen earlier"
                 )));
             }
-            if let Some(some) = &event.to_warm_pool
-                && self.groups.iter().any(|group| group.name == some.group && group.hook.is_none())
-            {
-                return Err(wrong(format!(
-                    "events[{n}].toWarmPool.group is `{}`, which has no hook: give it one",
-                    some.group
-                )));
+            for (what, some) in [
+                ("toWarmPool", &event.to_warm_pool),
+                ("replaceRootVolume", &event.replace_root_volume),
+            ] {
+                if let Some(some) = some
+                    && self.groups.iter().any(|g| g.name == some.group && g.hook.is_none())
+                {
+                    return Err(wrong(format!(
+                        "events[{n}].{what}.group is `{}`, which has no hook: give it one",
+                        some.group
+                    )));
+                }
             }
             for (what, some) in event.all() {
                 if let Some(group) = self

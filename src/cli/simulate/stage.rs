@@ -202,7 +202,8 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
                     view.print_event(now.since_or_zero(*begun), &what);
                 }
                 let at = now.since_or_zero(*begun);
-                interrupted.extend(perform_event(world, &event, (now, at), view));
+                let shown = (&mut *view, &mut arrivals);
+                interrupted.extend(perform_event(world, &event, (now, at), shown));
                 arrivals.begin(world, &event, at, view);
             }
         }
@@ -271,7 +272,7 @@ const EXPIRED: &str = "expired";
 
 /// Whether every drain is over, every lifecycle action has ended, no message waits, and every
 /// interrupted instance is gone or was in a warm pool. An instance that EC2 only recommended to
-/// replace may stay, and a sick one that nobody replaces.
+/// replace may stay, one with a new root volume, and a sick one that nobody replaces.
 fn is_at_rest(
     world: &World,
     board: Option<&Board>,
@@ -292,6 +293,8 @@ fn is_at_rest(
         Some(board) => {
             let may_stay = |r: &NodeReport| {
                 r.phase == EXPIRED
+                    // `Arrivals` waits until the instance serves again.
+                    || r.kind == crate::domain::Kind::RootVolume.as_str()
                     || (after_sick == AfterSick::Drained
                         && r.kind == crate::domain::Kind::Impaired.as_str())
             };
@@ -309,7 +312,7 @@ fn perform_event(
     world: &World,
     event: &Event,
     (now, at): (Moment, Duration),
-    view: &mut View,
+    (view, arrivals): (&mut View, &mut Arrivals),
 ) -> Vec<String> {
     let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
         let Some(some) = some else { return Vec::new() };
@@ -351,6 +354,14 @@ fn perform_event(
     all(&event.to_warm_pool, "Auto Scaling returns to the warm pool", &|id| {
         world.aws.return_to_warm_pool(id);
     });
+    all(&event.enter_standby, "Somebody puts into standby", &|id| {
+        world.aws.enter_standby(id, true);
+    });
+    let renewed =
+        all(&event.replace_root_volume, "Auto Scaling replaces the root volume of", &|id| {
+            world.aws.replace_root_volume(id);
+        });
+    arrivals.expect_new_root_volumes(renewed);
     ended
 }
 

@@ -113,6 +113,9 @@ impl Event {
             "launch",
             "toWarmPool",
             "fromWarmPool",
+            "replaceRootVolume",
+            "enterStandby",
+            "exitStandby",
             "maintenance",
             "startsIn",
             "impaired",
@@ -129,6 +132,9 @@ impl Event {
             launch: instances("launch")?,
             to_warm_pool: instances("toWarmPool")?,
             from_warm_pool: instances("fromWarmPool")?,
+            replace_root_volume: instances("replaceRootVolume")?,
+            enter_standby: instances("enterStandby")?,
+            exit_standby: instances("exitStandby")?,
             maintenance: instances("maintenance")?,
             starts_in: fields
                 .read("startsIn", |field| field.duration(Duration::ZERO..=*UNTIL.end()))?
@@ -140,7 +146,8 @@ impl Event {
         if event.all().next().is_none() && event.lose_events.is_none() {
             return Err(fields.wrong(
                 "has nothing that happens: give it scaleIn, spot, rebalance, stop, replace, \
-                 launch, toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
+                 launch, toWarmPool, fromWarmPool, replaceRootVolume, enterStandby, exitStandby, \
+                 maintenance, impaired or loseEvents",
             ));
         }
         Ok(event)
@@ -157,6 +164,9 @@ impl Event {
             ("launch", &self.launch),
             ("toWarmPool", &self.to_warm_pool),
             ("fromWarmPool", &self.from_warm_pool),
+            ("replaceRootVolume", &self.replace_root_volume),
+            ("enterStandby", &self.enter_standby),
+            ("exitStandby", &self.exit_standby),
             ("maintenance", &self.maintenance),
             ("impaired", &self.impaired),
         ];

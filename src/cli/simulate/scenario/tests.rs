@@ -26,11 +26,15 @@ fn every_scenario_of_the_folder_is_built_in_by_its_name() {
 }
 
 #[test]
-fn an_instance_goes_into_a_warm_pool_only_through_a_hook() {
-    let event = ("/events/0/toWarmPool", "{ group: g, count: 1 }");
-    with(&[event]).unwrap();
-    let error = with(&[event, ("/groups/0/hook", "")]).unwrap_err().to_string();
-    assert!(error.contains("events[0].toWarmPool.group is `g`, which has no hook"), "{error}");
+fn an_instance_goes_into_a_warm_pool_or_gets_a_new_root_volume_only_through_a_hook() {
+    for field in ["toWarmPool", "replaceRootVolume"] {
+        let pointer = format!("/events/0/{field}");
+        let event = (pointer.as_str(), "{ group: g, count: 1 }");
+        with(&[event]).unwrap();
+        let error = with(&[event, ("/groups/0/hook", "")]).unwrap_err().to_string();
+        let expected = format!("events[0].{field}.group is `g`, which has no hook");
+        assert!(error.contains(&expected), "{error}");
+    }
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn an_error_names_the_wrong_field_and_its_allowed_values() {
         (
             "/events/0/spot",
             "",
-            "events[0] has nothing that happens: give it scaleIn, spot, rebalance, stop, replace, launch, toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
+            "events[0] has nothing that happens: give it scaleIn, spot, rebalance, stop, replace, launch, toWarmPool, fromWarmPool, replaceRootVolume, enterStandby, exitStandby, maintenance, impaired or loseEvents",
         ),
         ("/events/0/spot/count", "0", "events[0].spot.count is 0: use a number from 1"),
         (
