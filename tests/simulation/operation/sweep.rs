@@ -321,7 +321,7 @@ async fn an_event_that_comes_while_aws_answers_that_nothing_is_open_yet_gets_hea
         stage.world.aws.fault(FaultRule::new(BEAT, fault, How::Times(1)));
     }
     stage.world.aws.terminate(&instance, true);
-    let is_asked = || stage.world.aws.disturbances().iter().any(|call| call.api == BEAT);
+    let is_asked = || stage.world.aws.disturbances().iter().any(|call| call.what == BEAT);
     stage.until(FOUND, "AWS is asked whether it waits", is_asked).await;
     let event = stage.bodies_in("late").remove(0);
     stage.world.aws.send_event(stage.world.queue(), &event);

@@ -3,7 +3,10 @@
 
 use sundown::{
     domain::Moment,
-    sim::kube::{Away, Fault, Match, Rule},
+    sim::{
+        aws::{EventKind, Rule as QueueRule},
+        kube::{Away, Fault, Match, Rule},
+    },
 };
 
 use super::{
@@ -11,7 +14,7 @@ use super::{
     leaders::{Drains, follow, one_at_a_time, written},
     s,
 };
-use crate::harness::Stage;
+use crate::{harness::Stage, messages::bodies};
 
 /// One writer at a time, but that who was cut off at this moment goes on sending heartbeats: it
 /// cannot know that somebody else leads, and they do no harm
@@ -156,6 +159,38 @@ async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
         sundown.stop().await;
         stage.end();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_action_whose_hook_has_a_later_made_up_one_is_kept_alive_after_an_outage() {
+    let stage = Stage::new(803);
+    let instance = stage.group(1, 60).remove(0);
+    stage.slow_pod(&instance, "slow", 600);
+    stage.queue_for("late", [EventKind::TerminateAction]);
+    let sundown = stage.lead("sundown-0", &["--drain-timeout", "20m"]).await;
+    let queue = stage.world.queue();
+    stage.world.aws.reroute(QueueRule { enabled: false, ..QueueRule::usual(queue) });
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(2).await;
+    let made_up = bodies::terminate("asg", "drain", &instance, &stage.now());
+    stage.world.aws.send_event(stage.world.queue(), &made_up);
+    stage.until(3, "its node is cordoned", || stage.is_cordoned(&instance)).await;
+    stage.pass(5).await;
+    let real = stage.bodies_in("late").remove(0);
+    stage.world.aws.send_event(stage.world.queue(), &real);
+    let joined = || stage.record(&instance).unwrap()["interruptions"].get(1).is_some();
+    stage.until(5, "the real one joins", joined).await;
+    stage.pass(20).await;
+    stage.world.kube.go_away(Away::Refusing);
+    stage.until(60, "it no longer leads", || sundown.metric("leader") == 0.0).await;
+    stage.world.kube.come_back();
+    follow(&stage, 40, &sundown).await;
+    stage.pass(430).await;
+    assert!(!stage.is_over(&instance), "pods are left: {:?}", stage.action(&instance));
+    stage.until(200, "the real one is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    sundown.stop().await;
+    stage.end();
 }
 
 #[tokio::test(start_paused = true)]
