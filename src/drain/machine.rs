@@ -43,6 +43,10 @@ pub struct Drain {
     tally: Tally,
     /// The first group with pods for which later groups wait, at the end of the last step.
     first_group: Option<usize>,
+    /// A gate, a pause or `--evict-after` holds the evictions.
+    is_held: bool,
+    /// When such a hold last ended. `None`: this leader has seen none end.
+    hold_ended_at: Option<Moment>,
     daemon_sets: DaemonSets,
     comebacks: Comebacks,
     /// When to evaluate which pod again.
@@ -76,6 +80,8 @@ impl Drain {
             pods: BTreeMap::new(),
             tally: Tally::default(),
             first_group: None,
+            is_held: start.limits.evictions_wait(),
+            hold_ended_at: None,
             daemon_sets: DaemonSets::default(),
             comebacks: Comebacks::default(),
             timers: BTreeSet::new(),
@@ -137,12 +143,14 @@ impl Drain {
             }
             Input::Paused if !self.paused => {
                 self.paused = true;
+                self.note_hold(now);
                 self.evaluate_all(now);
             }
             Input::Resumed(limits) if self.paused => {
                 self.paused = false;
                 self.limits = limits;
                 self.silence.resumed(now);
+                self.note_hold(now);
                 self.evaluate_all(now);
             }
             Input::Limits(limits) | Input::Resumed(limits) => self.set_limits(now, limits),
@@ -275,10 +283,12 @@ impl Drain {
         let may_evict = self.limits.response.evicts()
             && self.limits.verification.may_evict()
             && !self.limits.evictions_wait();
+        let accepted = self.limits.accepted;
         Rules {
             limits: self.confirmed_limits(),
             settings: self.settings.clone(),
             planned_force_at: self.limits.force_at,
+            order_from: self.hold_ended_at.map_or(accepted, |ended| ended.max(accepted)),
             first_group: self.tally.first_group(),
             is_inactive: self.paused || self.over || !may_evict,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
@@ -454,6 +464,14 @@ impl Drain {
         while let Some((at, uid)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.timers.remove(&(at, uid.clone()));
             self.evaluate_pod(now, &uid, false);
+        }
+    }
+
+    /// Notes that a hold of the evictions begins or ends. To call before pods are evaluated.
+    fn note_hold(&mut self, now: Moment) {
+        let is_held = self.paused || self.limits.evictions_wait();
+        if std::mem::replace(&mut self.is_held, is_held) && !is_held {
+            self.hold_ended_at = Some(now);
         }
     }
 

@@ -1,9 +1,9 @@
 //! One pod of a drain: whether it counts, and what is to be done with it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force, order};
-use crate::domain::{DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodKey};
+use crate::domain::{DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodKey, seconds};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +135,8 @@ pub(super) struct Rules {
     pub(super) settings: Arc<Settings>,
     /// `force_at` of the limits, also before AWS has confirmed the drain.
     pub(super) planned_force_at: Option<Moment>,
+    /// From when on the groups of the order share the time.
+    pub(super) order_from: Moment,
     /// The first group with pods for which later groups wait; `None`: no pod waits for others.
     pub(super) first_group: Option<usize>,
     /// The drain is paused or over, or its evictions wait.
@@ -171,6 +173,8 @@ pub(super) struct Entry {
     /// When the API server reported it gone (404, or 409 because of the UID); the watch has not
     /// confirmed that yet.
     pub(super) gone: Option<Moment>,
+    /// When the API server last denied Sundown the right to delete it.
+    delete_denied_at: Option<Moment>,
     /// A LIST has shown it after such an answer: later ones count as failures.
     pub(super) listed_after_404: bool,
     pub(super) block: Option<Box<Block>>,
@@ -204,6 +208,7 @@ impl Entry {
             refused: None,
             accepted_at: None,
             gone: None,
+            delete_denied_at: None,
             listed_after_404: false,
             block: None,
             shortened_for: None,
@@ -269,7 +274,8 @@ impl Entry {
         rules.first_group.filter(|first| *first < self.group)?;
         let (settings, own) = (&rules.settings, self.pod.grace);
         let force_at = rules.planned_force_at;
-        let latest = order::latest_start(&settings.order, self.group, &rules.limits, force_at, own);
+        let (order, group, from) = (&settings.order, self.group, rules.order_from);
+        let latest = order::latest_start(order, group, &rules.limits, force_at, from, own);
         Some(latest.unwrap_or(Moment::MAX))
     }
 
@@ -308,7 +314,8 @@ impl Entry {
         {
             return Desired::Nothing;
         }
-        let forced = self.delete_from(rules).is_some_and(|at| at <= now);
+        let forced = self.delete_from(rules).is_some_and(|at| at <= now)
+            && self.delete_again_from(rules).is_none_or(|at| at <= now);
         match self.accepted_at {
             _ if forced => Desired::Delete(DeleteWhy::Forced),
             _ if self.delete_untried_from(rules).is_some_and(|at| at <= now) => {
@@ -351,6 +358,12 @@ impl Entry {
             }
             None => self.refused.map(|_| from),
         }
+    }
+
+    /// Until when it is evicted, because Sundown may not delete pods: its budget may allow an
+    /// eviction. `None`: no delete of it was denied.
+    fn delete_again_from(&self, rules: &Rules) -> Option<Moment> {
+        Some(self.delete_denied_at?.plus(DELETE_DENIED_FOR).min(last_moment(&rules.limits)))
     }
 
     /// From when on it may be deleted although no eviction of it was ever answered: a moment after
@@ -400,6 +413,7 @@ impl Entry {
         } else {
             None
         };
+        let delete = delete.max(self.delete_again_from(rules));
         let first = self.not_before;
         let in_order = self.waits_for_earlier_groups_until(rules).filter(|at| *at < Moment::MAX);
         [stuck, report, intercepted, again, delete, first, in_order]
@@ -579,6 +593,8 @@ impl Entry {
         let reason = class.blocks().unwrap_or(BlockReason::Error);
         if matches!(order, Order::Evict { .. }) {
             self.refused = Some(reason);
+        } else if class == Class::Forbidden {
+            self.delete_denied_at = Some(now);
         }
         if self.pod.deletion.is_none() {
             self.accepted_at = None;
@@ -586,6 +602,9 @@ impl Entry {
         }
     }
 }
+
+/// How long a pod whose delete was denied is evicted again, before the next delete is tried.
+const DELETE_DENIED_FOR: Duration = seconds(10);
 
 /// The last moment at which a delete still leaves a pod the shortest grace period before the
 /// deadline. Without a deadline, no moment is the last one.

@@ -95,9 +95,10 @@ pub fn pre_drain_hold(
     }
     // Not `Limits::accepted`, because that may be the time of a take-over, and a take-over must not
     // start the wait anew.
-    let accepted = interruptions.iter().map(|facts| facts.accepted).min();
+    let accepted = evicting(interruptions).map(|facts| facts.accepted).min();
     let accepted = accepted.unwrap_or(limits.accepted);
-    let deadline = limits.end_at.or(limits.expires_at);
+    // The end of a drain that has no deadline counts from the take-over, too.
+    let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
     if interruptions.iter().any(ends_soon_after_its_event)
         || deadline.is_some_and(|end| is_short(first_event(interruptions, accepted), end))
     {
@@ -140,7 +141,13 @@ fn ends_soon_after_its_event(facts: &InterruptionFacts) -> bool {
 
 /// When the first event came. `accepted`: of no interruptions.
 fn first_event(interruptions: &[InterruptionFacts], accepted: Moment) -> Moment {
-    interruptions.iter().map(event_of).min().unwrap_or(accepted)
+    evicting(interruptions).map(event_of).min().unwrap_or(accepted)
+}
+
+/// The interruptions for which pods are evicted: the time of the drain counts from the first one. A
+/// recommendation may have tainted the Node long before.
+fn evicting(interruptions: &[InterruptionFacts]) -> impl Iterator<Item = &InterruptionFacts> {
+    interruptions.iter().filter(|facts| facts.response.evicts())
 }
 
 /// When the event of this interruption came. AWS announces a scheduled change days before, and its

@@ -10,6 +10,7 @@ impl Drain {
     pub(super) fn set_limits(&mut self, now: Moment, limits: Limits) {
         if limits != self.limits {
             self.limits = limits;
+            self.note_hold(now);
             self.evaluate_all(now);
         }
     }

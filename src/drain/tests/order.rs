@@ -156,6 +156,19 @@ fn without_a_deadline_a_group_waits_until_the_earlier_ones_are_gone() {
     assert_eq!(requested(&d.step(at(90_001), Input::Gone("web".into()))), ["dns"]);
 }
 
+/// A gate holds the evictions of an hour until 1500 s.
+#[test]
+fn after_a_hold_the_groups_share_the_first_half_of_what_is_left() {
+    let held = Limits { held_until: Some(at(1800)), ..limits(3600) };
+    let mut d = drain_in("critical-last", held);
+    let effects = d.step(at(0), Input::Listed(vec![pod("web"), critical(pod("dns"))]));
+    assert_eq!(requested(&effects), [""; 0]);
+    assert_eq!(requested(&d.step(at(1500), Input::Limits(limits(3600)))), ["web"]);
+    assert_eq!(d.status(at(1500)).next_group_at, Some(at(1500 + 525)));
+    assert_eq!(requested(&d.step(at(2024), Input::Tick)), [""; 0]);
+    assert_eq!(requested(&d.step(at(2025), Input::Tick)), ["dns"]);
+}
+
 #[test]
 fn when_a_person_forces_the_drain_no_group_waits() {
     let without = Limits::without_deadline(at(0), false);

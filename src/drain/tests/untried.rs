@@ -126,3 +126,27 @@ fn pods_whose_eviction_could_not_be_tried_are_deleted_in_time() {
     assert_eq!(names(&w, false).len(), 40);
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
 }
+
+/// Without the right to delete pods, a refused pod must still leave when its budget allows it.
+#[test]
+fn a_pod_whose_delete_is_denied_is_evicted_for_a_while_before_the_next_delete() {
+    let mut d = drain(limits(120));
+    d.step(at(0), Input::Listed(vec![pod("web")]));
+    let uid: PodUid = "web".into();
+    let answer = |code: u16, reason: &str| ApiAnswer {
+        code,
+        reason: reason.to_owned(),
+        message: "no".to_owned(),
+        ..ApiAnswer::default()
+    };
+    let order = d.order(&uid, at(1), true).unwrap();
+    d.step(at(1), Input::Answer { order, answer: answer(503, "") });
+    d.step(at(90), Input::Tick);
+    let order = d.order(&uid, at(90), true).unwrap();
+    assert!(matches!(order, Order::Delete { .. }), "{order:?}");
+    d.step(at(90), Input::Answer { order, answer: answer(403, "Forbidden") });
+    assert!(matches!(d.order(&uid, at(91), true), Some(Order::Evict { .. })));
+    assert!(d.next_wake().is_some_and(|wake| wake <= at(100)), "{:?}", d.next_wake());
+    d.step(at(100), Input::Tick);
+    assert!(matches!(d.order(&uid, at(100), true), Some(Order::Delete { .. })));
+}

@@ -17,7 +17,8 @@ fn forced(node: Node) -> Node {
 }
 
 fn ending(end: Option<i64>) -> Limits {
-    Limits { end_at: end.map(at), ..Limits::without_deadline(at(0), false) }
+    let end = end.map(at);
+    Limits { force_at: end, end_at: end, ..Limits::without_deadline(at(0), false) }
 }
 
 const DRAIN: &str = "pre-drain.sundown.dev/backup";
@@ -32,7 +33,7 @@ fn gates_hold_evictions_for_half_of_the_time_and_not_under_a_short_deadline() {
     use IgnoredGate::{Forced, HalfPassed, ShortDeadline};
     let hook = |event: i64, accepted: i64| taken(Kind::TerminateHook, event, accepted);
     let both = |two: InterruptionFacts| vec![hook(0, 0), two];
-    let rows: [Row; 19] = [
+    let rows: [Row; 20] = [
         ("no gate", gated(&[]), Some(3600), vec![hook(0, 0)], 0, None),
         ("a gate of the release", gated(&[RELEASE_GATE]), Some(3600), vec![hook(0, 0)], 0, None),
         ("one", gated(&[DRAIN]), Some(3600), vec![hook(0, 0)], 0, Until(at(1800))),
@@ -111,6 +112,17 @@ fn gates_hold_evictions_for_half_of_the_time_and_not_under_a_short_deadline() {
             }],
             0,
             Ignored(ShortDeadline),
+        ),
+        (
+            "a recommendation tainted the Node long before",
+            gated(&[DRAIN]),
+            Some(6600),
+            vec![
+                InterruptionFacts { response: Response::Prefer, ..taken(Kind::Rebalance, 0, 0) },
+                hook(3000, 3000),
+            ],
+            3000,
+            Until(at(4800)),
         ),
         ("no interruption is known", gated(&[DRAIN]), Some(3600), vec![], 0, Until(at(1800))),
     ];

@@ -56,7 +56,7 @@ impl Stage {
 
     /// A pod of its own on the instance's node, which takes `stop` seconds to stop and may take
     /// four hours.
-    fn slow_pod(&self, instance: &str, name: &str, stop: u64) {
+    pub fn slow_pod(&self, instance: &str, name: &str, stop: u64) {
         let shape =
             PodShape { grace: Some(s(4 * 3600)), stop: Some(s(stop)), ..PodShape::default() };
         self.world.kube.add_pod(&PodSpec::on(self.name_of(instance), "shop", name).shape(shape));
@@ -96,14 +96,14 @@ impl Stage {
         assert!(!self.world.aws.send_event(&queue, &body.to_string()).is_empty());
     }
 
-    fn action(&self, instance: &str) -> ActionReport {
+    pub fn action(&self, instance: &str) -> ActionReport {
         let mut actions = self.actions(instance);
         assert_eq!(actions.len(), 1, "{actions:?}");
         actions.remove(0)
     }
 
     /// The lifecycle action of the instance is over.
-    fn is_over(&self, instance: &str) -> bool {
+    pub fn is_over(&self, instance: &str) -> bool {
         let actions = self.actions(instance);
         !actions.is_empty() && actions.iter().all(|a| a.end.is_some())
     }
@@ -116,7 +116,7 @@ impl Stage {
 
     /// The instance's actions were completed by a replica with CONTINUE, and nobody called for them
     /// afterwards.
-    fn completed_once(&self, instance: &str) {
+    pub fn completed_once(&self, instance: &str) {
         let actions = self.actions(instance);
         assert!(!actions.is_empty(), "{instance} has no action");
         actions.iter().for_each(completed_once);
