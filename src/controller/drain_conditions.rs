@@ -13,6 +13,9 @@ use crate::{
 
 /// How long a write may take. Another write of the Node, such as an accept, waits for it.
 const LIMIT: Duration = seconds(2);
+/// How long it may wait for a request slot: it holds the lock of the Node meanwhile. A slot is free
+/// at once unless half of them are taken. If none is free in time, the fleet orders it again.
+const SLOT_LIMIT: Duration = Duration::from_millis(250);
 
 /// Writes the conditions, unless another write of the Node is under way. If that fails, the fleet
 /// orders it again.
@@ -21,7 +24,8 @@ pub(super) async fn write(term: Term, node: Arc<Node>, change: DrainConditionsCh
     let Some(_lock) = term.try_lock_node(&node.name) else { return };
     let patch = change.patch(&node.uid, term.shared.clock.now());
     let nodes = &term.shared.nodes;
-    match Box::pin(nodes.patch_status(&node.name, &patch, Priority::Low, LIMIT)).await {
+    let write = nodes.patch_status(&node.name, &patch, Priority::Low, SLOT_LIMIT, LIMIT);
+    match Box::pin(write).await {
         Ok(()) => {}
         Err(error)
             if matches!(error.problem, Problem::Forbidden | Problem::NotAdmitted)

@@ -260,7 +260,8 @@ pub(super) async fn set_maintenance(
         let _lock = term.lock_node(&node.name).await;
         let patch = condition.patch(&node.uid, term.shared.clock.now());
         let (nodes, no_limit) = (&term.shared.nodes, Duration::MAX);
-        Box::pin(nodes.patch_status(&node.name, &patch, Priority::Ordinary, no_limit)).await
+        let priority = Priority::Ordinary;
+        Box::pin(nodes.patch_status(&node.name, &patch, priority, no_limit, no_limit)).await
     };
     match result {
         Ok(()) => {}

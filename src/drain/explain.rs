@@ -204,14 +204,14 @@ impl Explanation {
 }
 
 impl Drain {
-    /// Explains the drain at `now`. `budgets`: all budgets of the cluster, asked for only if a pod
-    /// is blocked. `known`: why a pod is blocked that this drain itself has not found to be; for a
-    /// reader that sends no evictions.
+    /// Explains the drain at `now`. `budgets`: at least the budgets of this namespace, asked for
+    /// only if a pod of it is blocked. `known`: why a pod is blocked that this drain itself has not
+    /// found to be; for a reader that sends no evictions.
     #[must_use]
-    pub fn explain<B: Borrow<Budget>>(
+    pub fn explain<'a, B: Borrow<Budget> + 'a>(
         &self,
         now: Moment,
-        budgets: impl FnOnce() -> Vec<B>,
+        budgets: impl Fn(&str) -> &'a [B],
         known: impl Fn(&Pod) -> Option<KnownBlock>,
     ) -> Explanation {
         let status = self.status(now);
@@ -234,12 +234,11 @@ impl Drain {
                 blocks.push((pod, block));
             }
         }
-        let budgets = if blocks.is_empty() { Vec::new() } else { budgets() };
         let explained = |(pod, block): (&Pod, KnownBlock)| BlockedPod {
             pod: pod.key.clone(),
             reason: block.reason,
             message: block.message,
-            budgets: blocked_by_budgets(pod, &budgets)
+            budgets: blocked_by_budgets(pod, budgets(&pod.key.namespace))
                 .map(|block| block.budgets.iter().map(|budget| budget.key.clone()).collect())
                 .unwrap_or_default(),
             since: block.since,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Effect, Fleet, explained};
+use super::{Effect, Fleet, explained, facts::BudgetsOfTurn};
 use crate::{
     domain::{Moment, Node, NodeName, seconds},
     record::{self, DrainConditions, RecordStatus},
@@ -39,6 +39,8 @@ struct QueuedNode {
     /// When the node is looked at; `None`: when it changes.
     due: Option<Moment>,
     ordered: Option<Ordered>,
+    /// No write is possible before, whatever the node must show; `None`: not known.
+    not_before: Option<Moment>,
 }
 
 /// The last write that was ordered for a node.
@@ -64,10 +66,12 @@ enum Wanted {
 }
 
 impl ConditionQueue {
-    /// The node has changed: it is looked at a turn later, when the calls that follow from the
-    /// change are under way.
+    /// The node has changed: it is looked at when a write is possible, a turn later at the
+    /// earliest. By then the calls that follow from the change are under way.
     pub(super) fn mark(&mut self, node: &NodeName, now: Moment) {
+        let not_before = self.by_node.get(node).and_then(|queued| queued.not_before);
         let next = now.plus(TURN);
+        let next = not_before.map_or(next, |at| at.max(next));
         self.look_at(node, next, |due| due.min(next));
     }
 
@@ -138,11 +142,15 @@ impl ConditionQueue {
         let due = last.map_or(now, |last| last.plus(pause));
         if due > now {
             self.look_at(&node.name, due, |_| due);
+            if let Some(queued) = self.by_node.get_mut(&node.name) {
+                queued.not_before = last.map(|last| last.plus(NODE_INTERVAL));
+            }
             return false;
         }
         // The next look shows whether this write has failed.
         self.look_at(&node.name, now.plus(NODE_INTERVAL), |due| due);
         if let Some(queued) = self.by_node.get_mut(&node.name) {
+            queued.not_before = Some(now.plus(NODE_INTERVAL));
             queued.ordered = Some(Ordered {
                 conditions: conditions.cloned(),
                 cause: cause.to_owned(),
@@ -187,23 +195,23 @@ impl Fleet {
         {
             return;
         }
-        let mut writes = 0;
+        let (mut writes, budgets) = (0, BudgetsOfTurn::default());
         for _ in 0..NODES_PER_TURN {
             if writes == WRITES_PER_TURN {
                 return;
             }
             let Some(name) = self.conditions.pop(now) else { return };
-            writes += usize::from(self.write_conditions_of(&name));
+            writes += usize::from(self.write_conditions_of(&name, &budgets));
         }
     }
 
     /// Returns whether a write was ordered.
-    fn write_conditions_of(&mut self, name: &NodeName) -> bool {
+    fn write_conditions_of(&mut self, name: &NodeName, budgets: &BudgetsOfTurn) -> bool {
         let Some(node) = self.lookup.facts.node(name) else {
             self.conditions.forget(name);
             return false;
         };
-        let (conditions, cause) = match self.wanted_conditions(&node) {
+        let (conditions, cause) = match self.wanted_conditions(&node, budgets) {
             Wanted::Unchanged => return false,
             Wanted::Nothing => (None, String::new()),
             Wanted::Shown { conditions, cause } => (Some(conditions), cause),
@@ -221,7 +229,7 @@ impl Fleet {
         may_write
     }
 
-    fn wanted_conditions(&self, node: &Node) -> Wanted {
+    fn wanted_conditions(&self, node: &Node, budgets: &BudgetsOfTurn) -> Wanted {
         let of = |conditions: DrainConditions| {
             let cause = conditions.reason.to_owned();
             Wanted::Shown { conditions, cause }
@@ -236,7 +244,9 @@ impl Fleet {
             if !state.limits.response.evicts() {
                 return Wanted::Nothing;
             }
-            let explanation = drain.explain(self.now, || self.lookup.facts.budgets(), |_| None);
+            let facts = &*self.lookup.facts;
+            let explanation =
+                drain.explain(self.now, |namespace| budgets.of(facts, namespace), |_| None);
             let (conditions, cause) = explained::conditions(&explanation);
             return Wanted::Shown { conditions, cause };
         }

@@ -1,6 +1,6 @@
 //! What the fleet looks up while it decides.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
 
 use crate::{
     domain::{Budget, InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
@@ -56,6 +56,25 @@ pub struct LastKnownNode {
     pub record: Record,
     /// When this process saw the deletion, or when the drain ended, on our clock.
     pub at: Moment,
+}
+
+/// The budgets by namespace, collected once when they are first needed. For one turn that looks at
+/// many nodes.
+#[derive(Debug, Default)]
+pub(super) struct BudgetsOfTurn(OnceCell<BTreeMap<String, Vec<Arc<Budget>>>>);
+
+impl BudgetsOfTurn {
+    /// The budgets of this namespace.
+    pub(super) fn of(&self, facts: &dyn Facts, namespace: &str) -> &[Arc<Budget>] {
+        let by_namespace = self.0.get_or_init(|| {
+            let mut all: BTreeMap<String, Vec<Arc<Budget>>> = BTreeMap::new();
+            for budget in facts.budgets() {
+                all.entry(budget.key.namespace.clone()).or_default().push(budget);
+            }
+            all
+        });
+        by_namespace.get(namespace).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// The [`Facts`], and what Sundown manages of them.

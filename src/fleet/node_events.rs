@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{
     DrainEvent, Fleet, explained,
+    facts::BudgetsOfTurn,
     texts::{came_back, list},
 };
 use crate::{
@@ -132,19 +133,19 @@ impl Fleet {
         let after = |name: &&NodeName| start.as_ref().is_none_or(|last| *name > last);
         let mut names: Vec<NodeName> = self.drains.keys().filter(after).cloned().collect();
         names.extend(self.drains.keys().filter(|name| !after(name)).cloned());
-        let mut reported = 0;
+        let (mut reported, budgets) = (0, BudgetsOfTurn::default());
         for name in names.into_iter().take(NODES_PER_SECOND) {
             if reported == EVENTS_PER_SECOND {
                 break;
             }
-            reported += usize::from(self.report_node(&name, now));
+            reported += usize::from(self.report_node(&name, now, &budgets));
             self.reported_last = Some(name);
         }
     }
 
     /// Reports the Event that is due on this node. Returns whether there was one.
-    fn report_node(&mut self, name: &NodeName, now: Moment) -> bool {
-        let Some(node) = self.current_state(name, now) else { return false };
+    fn report_node(&mut self, name: &NodeName, now: Moment, budgets: &BudgetsOfTurn) -> bool {
+        let Some(node) = self.current_state(name, now, budgets) else { return false };
         let Some(state) = self.drains.get_mut(name) else { return false };
         let Some(event) = state.reported_events.next_event(&node, now) else { return false };
         let event = match event {
@@ -162,14 +163,23 @@ impl Fleet {
     }
 
     /// `None` if the node has no drain, or its drain has ended.
-    fn current_state(&self, name: &NodeName, now: Moment) -> Option<CurrentState> {
+    fn current_state(
+        &self,
+        name: &NodeName,
+        now: Moment,
+        budgets: &BudgetsOfTurn,
+    ) -> Option<CurrentState> {
         let state = self.drains.get(name)?;
         let owners = state.drain()?.left_alone();
         let owners: Vec<_> =
             owners.iter().map(|left| came_back(&left.namespace, &left.owner, left.new)).collect();
         Some(CurrentState {
             paused: state.paused_by.is_paused(),
-            blocked: if state.paused_by.is_paused() { None } else { self.blocked_text(name, now) },
+            blocked: if state.paused_by.is_paused() {
+                None
+            } else {
+                self.blocked_text(name, now, budgets)
+            },
             volumes: self.volumes_text(name),
             came_back: (!owners.is_empty()).then(|| list(&owners)),
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
@@ -192,11 +202,17 @@ impl Fleet {
 
     /// The text of the Event about blocked pods: which ones have been blocked for a while, by which
     /// budgets, and when they are deleted by force. `None` if no pod is.
-    fn blocked_text(&self, name: &NodeName, now: Moment) -> Option<String> {
+    fn blocked_text(
+        &self,
+        name: &NodeName,
+        now: Moment,
+        budgets: &BudgetsOfTurn,
+    ) -> Option<String> {
         let state = self.drains.get(name)?;
         let drain = state.drain()?;
         let a_while = Settings::default().report_blocked_after;
-        let explanation = drain.explain(now, || self.lookup.facts.budgets(), |_| None);
+        let facts = &*self.lookup.facts;
+        let explanation = drain.explain(now, |namespace| budgets.of(facts, namespace), |_| None);
         let is_reported = |b: &&BlockedPod| b.since.is_some_and(|since| since.plus(a_while) <= now);
         let blocked: Vec<&BlockedPod> = explanation.blocked.iter().filter(is_reported).collect();
         if blocked.is_empty() {

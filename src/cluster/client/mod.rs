@@ -280,7 +280,8 @@ impl Cluster {
         object: &str,
         request: Request<Vec<u8>>,
     ) -> Result<Bytes, ClusterError> {
-        self.call_within(Duration::MAX, target, priority, object, request).await
+        let limit = Duration::MAX;
+        self.call_with_slot_within(limit, limit, target, priority, object, request).await
     }
 
     /// [`Self::call`] with a time limit that includes the wait for a slot. For a write, the server
@@ -293,8 +294,22 @@ impl Cluster {
         object: &str,
         request: Request<Vec<u8>>,
     ) -> Result<Bytes, ClusterError> {
+        self.call_with_slot_within(limit, limit, target, priority, object, request).await
+    }
+
+    /// [`Self::call_within`] with a limit of its own for the wait for a slot. For a caller that
+    /// holds a lock meanwhile.
+    pub(super) async fn call_with_slot_within(
+        &self,
+        slot_limit: Duration,
+        limit: Duration,
+        target: Target,
+        priority: Priority,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Bytes, ClusterError> {
         let begun = Instant::now();
-        let slot = self.slot(target, priority, object, limit).await?;
+        let slot = self.slot(target, priority, object, slot_limit.min(limit)).await?;
         let limit = limit.saturating_sub(begun.elapsed()).min(self.parts.settings.deadline);
         if request.method() == Method::GET {
             return self.answered_within(limit, target, object, request).await;

@@ -85,6 +85,35 @@ async fn a_request_of_low_priority_waits_until_half_of_the_slots_are_free() {
     assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_slot_can_have_a_shorter_limit_than_the_request() {
+    let fake = Fake::default();
+    let cluster = fake.cluster_with(
+        Arc::new(()),
+        WriteGuard::open(),
+        Settings { in_flight: 4, ..Settings::default() },
+    );
+    fake.script(|_| Some(Fault::Slow(Duration::from_secs(1))));
+    let (slot_limit, limit) = (Duration::from_millis(250), Duration::from_secs(2));
+    let low = || {
+        let (target, priority) = (Target::GetNode, Priority::Low);
+        cluster.call_with_slot_within(slot_limit, limit, target, priority, "a", get())
+    };
+    let begun = Instant::now();
+    assert_eq!(low().await.unwrap_err().problem, Problem::NotFound);
+    assert_eq!(begun.elapsed().as_secs(), 1, "the request itself has longer");
+    for _ in 0..3 {
+        let cluster = cluster.clone();
+        tokio::spawn(
+            async move { cluster.call(Target::GetNode, Priority::Ordinary, "a", get()).await },
+        );
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let begun = Instant::now();
+    assert_eq!(low().await.unwrap_err().problem, Problem::Unreachable);
+    assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn the_error_names_a_kubeconfig_that_does_not_exist() {
     let options = ConnectOptions {

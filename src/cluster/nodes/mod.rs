@@ -359,12 +359,13 @@ impl NodeIndex {
 
     /// Writes conditions of a Node with a strategic merge patch of its status, which keeps the
     /// conditions that it does not name. When this returns, the answer is in the index. `limit`: how
-    /// long this may take, with the wait for a slot.
+    /// long this may take, with the wait for a slot, which may take `slot_limit`.
     pub async fn patch_status(
         &self,
         name: &NodeName,
         patch: &Value,
         priority: Priority,
+        slot_limit: Duration,
         limit: Duration,
     ) -> Result<(), ClusterError> {
         let params =
@@ -373,8 +374,11 @@ impl NodeIndex {
         let request = Request::new(PATH)
             .patch_subresource("status", name.as_str(), &params, &Patch::Strategic(patch))
             .map_err(|e| unbuildable(target, name, &e))?;
-        let cluster = &self.0.cluster;
-        let body = cluster.call_within(limit, target, priority, name.as_str(), request).await?;
+        let body = self
+            .0
+            .cluster
+            .call_with_slot_within(slot_limit, limit, target, priority, name.as_str(), request)
+            .await?;
         self.learn(target, name, &body).map(drop)
     }
 

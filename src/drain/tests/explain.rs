@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{EvictionStart, Response, Verification};
 
 fn explained(drain: &Drain, now: u64, budgets: &[Budget]) -> Explanation {
-    drain.explain(at(now), || budgets.to_vec(), |_| None)
+    drain.explain(at(now), |_| budgets, |_| None)
 }
 
 /// A drain whose pods `a`, `b` and `c` were listed at the start.
@@ -127,9 +127,28 @@ fn a_reader_that_sends_no_evictions_adds_what_it_knows() {
     drain.step(at(1), Input::Changed(Pod { deletion: Some(at(40)), ..pod("a") }));
     let block = KnownBlock { reason: BlockReason::Webhook, message: "no".to_owned(), since: None };
     let known = |pod: &Pod| (*pod.key.name == *"b").then(|| block.clone());
-    let explanation = drain.explain(at(2), || vec![budget("free", 1)], known);
+    let budgets = [budget("free", 1)];
+    let explanation = drain.explain(at(2), |_| &budgets[..], known);
     let names: Vec<_> = explanation.blocked.iter().map(|b| &b.pod).collect();
     assert_eq!(names, [&key("b")]);
     let Counts { left, waiting, blocked, leaving, .. } = explanation.counts;
     assert_eq!((left, waiting, blocked, leaving), (3, 1, 1, 1));
+}
+
+#[test]
+fn only_the_budgets_of_namespaces_with_blocked_pods_are_asked_for() {
+    let asked = std::cell::RefCell::new(Vec::new());
+    let budgets = [budget("web", 0)];
+    let of = |namespace: &str| {
+        asked.borrow_mut().push(namespace.to_owned());
+        &budgets[..]
+    };
+    let mut drain = listed(limits(600));
+    assert!(drain.explain(at(1), of, |_| None).blocked.is_empty());
+    assert!(asked.borrow().is_empty(), "no pod is blocked");
+    answered(&mut drain, 2, "a", refused_by_budget());
+    let explanation = drain.explain(at(3), of, |_| None);
+    assert_eq!(*asked.borrow(), ["default"]);
+    let [blocked] = explanation.blocked.as_slice() else { panic!("{explanation:?}") };
+    assert_eq!(blocked.budgets, [budget("web", 0).key]);
 }

@@ -6,7 +6,7 @@ use crate::{
         BudgetKey, DRAIN_IN_PROGRESS, IGNORE, PodKey, RECORD, ShownCondition, ShownDrain, TAINT,
     },
     drain::{BlockReason, BlockedPod, Counts, Explanation, Phase, Wait, tests::pod},
-    fleet::{drain_conditions::ConditionQueue, explained},
+    fleet::{drain_conditions::ConditionQueue, explained, facts::BudgetsOfTurn},
     record::{
         DrainConditions, DrainConditionsChange, drain_conditions_change, tests::release_node,
     },
@@ -287,6 +287,47 @@ fn a_node_is_written_when_the_cause_changes_and_at_most_every_thirty_seconds() {
     }
     let node = written(&mut world, &node, 331).expect("the text is old");
     assert_eq!(reason(&node), Some("Evicting"));
+}
+
+#[test]
+fn a_changed_node_is_looked_at_when_it_may_be_written() {
+    let (mut world, node) = begun();
+    for now in [5, 6, 20] {
+        world.now = now;
+        world.pods(&node, drain::Input::Tick);
+        assert!(orders(&mut world, now).is_empty());
+        assert_eq!(world.fleet.conditions.next_wake(), at(31), "{now}");
+    }
+    let node = written(&mut world, &node, 31).expect("the cause is another one");
+    world.now = 40;
+    world.pods(&node, drain::Input::Gone("a".into()));
+    assert!(orders(&mut world, 40).is_empty());
+    assert_eq!(world.fleet.conditions.next_wake(), at(61));
+}
+
+#[test]
+fn the_budgets_are_collected_once_for_all_nodes_of_a_turn() {
+    let facts = FakeFacts::default();
+    let budget = |namespace: &str, name: &str| {
+        Arc::new(Budget {
+            key: BudgetKey { namespace: namespace.to_owned(), name: name.to_owned() },
+            selector: None,
+            allowed: 0,
+            healthy: 1,
+            desired: 1,
+            generation: 1,
+            observed: 1,
+        })
+    };
+    let all = vec![budget("a", "x"), budget("b", "y"), budget("a", "z")];
+    facts.with(|known| known.budgets = all);
+    let budgets = BudgetsOfTurn::default();
+    for (namespace, expected) in [("a", &["x", "z"][..]), ("b", &["y"]), ("c", &[])] {
+        let names: Vec<String> =
+            budgets.of(&facts, namespace).iter().map(|budget| budget.key.name.clone()).collect();
+        assert_eq!(names, expected, "{namespace}");
+    }
+    assert_eq!(facts.with(|known| known.budget_reads), 1);
 }
 
 #[test]

@@ -35,6 +35,9 @@ pub(super) struct Known {
     pub(super) over_actions: BTreeSet<LifecycleAction>,
     pub(super) kept_alive: BTreeSet<LifecycleAction>,
     pub(super) deleted_nodes: Vec<LastKnownNode>,
+    pub(super) budgets: Vec<Arc<Budget>>,
+    /// How often all budgets were read.
+    pub(super) budget_reads: usize,
     /// How many of the ten Nodes have a silent kubelet.
     pub(super) silent: usize,
 }
@@ -67,7 +70,10 @@ impl Facts for FakeFacts {
         SilenceEvidence { watch_failing_since: None, watch_failed_at: None, nodes: 10, silent }
     }
     fn budgets(&self) -> Vec<Arc<Budget>> {
-        Vec::new()
+        self.with(|known| {
+            known.budget_reads += 1;
+            known.budgets.clone()
+        })
     }
     fn skew(&self) -> Skew {
         Skew::default()

@@ -71,11 +71,8 @@ impl Reader<'_> {
                 drain.step(now, Input::DaemonSet { namespace, name, state: *state });
             }
         }
-        let explanation = drain.explain(
-            now,
-            || self.facts.budgets.iter().collect(),
-            |pod| self.known_block(pod, accepted),
-        );
+        let explanation =
+            drain.explain(now, |_| &self.facts.budgets[..], |pod| self.known_block(pod, accepted));
         let machine = drain.status(now);
         status.remarks.extend(waiting_groups(machine.counts.later, machine.next_group_at));
         for pod in &explanation.blocked {
