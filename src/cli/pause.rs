@@ -108,7 +108,8 @@ pub(super) struct HoldArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForceArgs {
     /// The node whose drain is forced, by its name or by the ID of its instance. Each pod is evicted
-    /// first, and deleted with its own grace period if that is refused
+    /// first, and deleted with its own grace period if that is refused. A pod whose eviction finds
+    /// no slot within two seconds is deleted without one
     #[arg(value_name = "NODE|INSTANCE")]
     node: String,
     #[command(flatten)]

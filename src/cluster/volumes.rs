@@ -6,7 +6,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::{StreamExt as _, stream};
 use kube::core::{Request, params::GetParams};
@@ -16,7 +19,7 @@ use super::{
     slim::{self, Attachment, ClaimsOfPod},
     watch::{Collection, Decode, Decoded, Reader},
 };
-use crate::domain::{AttachedVolumes, NodeName, PodUid, VolumesSeen};
+use crate::domain::{AttachedVolumes, NodeName, PodUid, VolumesSeen, seconds};
 
 /// How many VolumeAttachments one page of the LIST has: each is about 2 KiB of JSON.
 const PAGE: u32 = 500;
@@ -25,39 +28,66 @@ const PAGE: u32 = 500;
 const MOST_CLAIMS: usize = 128;
 /// How many nodes are looked at at once for pods that stay on them.
 const AT_ONCE: usize = 8;
+/// How long the LIST of VolumeAttachments may take, with all its pages.
+const LISTED_WITHIN: Duration = seconds(15);
+/// How long the look at the pods that stay on one node may take.
+const NODE_WITHIN: Duration = seconds(5);
+/// How long the looks at all nodes may take. Nodes that are not read by then have no answer.
+const NODES_WITHIN: Duration = seconds(10);
 
 /// The volumes that are attached to these nodes, without those of the pods that are named: these
-/// stay on the node, and so do their volumes. The answer has every node.
+/// stay on the node, and so do their volumes. The answer has every node, and comes within 25 s. A
+/// slow LIST leaves all nodes unanswered, a slow look at the pods of one node only that node.
 pub async fn attached_volumes(
     cluster: &Cluster,
     nodes: &BTreeMap<NodeName, BTreeSet<PodUid>>,
 ) -> BTreeMap<NodeName, VolumesSeen> {
-    let attached = match attachments(cluster, nodes.keys()).await {
-        Ok(attached) => attached,
-        Err(error) => {
-            return nodes.keys().map(|name| (name.clone(), unknown(&error))).collect();
+    let mut attached =
+        match tokio::time::timeout(LISTED_WITHIN, attachments(cluster, nodes.keys())).await {
+            Ok(Ok(attached)) => attached,
+            Ok(Err(error)) => return of_all(nodes, &unknown(&error)),
+            Err(_) => return of_all(nodes, &unanswered(LISTED_WITHIN)),
+        };
+    let (mut seen, mut looks) = (BTreeMap::new(), Vec::new());
+    for (name, staying) in nodes {
+        let volumes = attached.remove(name).unwrap_or_default();
+        // A node without attachments needs no look at the pods that stay on it.
+        if volumes.is_empty() || staying.is_empty() {
+            seen.insert(name.clone(), VolumesSeen::Attached(AttachedVolumes::of(volumes)));
+            continue;
         }
-    };
-    let of_node = |(name, staying): (&NodeName, &BTreeSet<PodUid>)| {
-        let names = attached.get(name).cloned().unwrap_or_default();
         let (name, staying) = (name.clone(), staying.clone());
-        async move {
-            // A node without attachments needs no look at the pods that stay on it.
-            let seen = if names.is_empty() || staying.is_empty() {
-                VolumesSeen::Attached(AttachedVolumes::of(names))
-            } else {
-                match volumes_of(cluster, &name, &staying).await {
-                    Ok(volumes) => VolumesSeen::Attached(AttachedVolumes::of(
-                        names.into_iter().filter(|name| !volumes.contains(name)).collect(),
-                    )),
-                    Err(error) => unknown(&error),
-                }
+        looks.push(async move {
+            let look = volumes_of(cluster, &name, &staying);
+            let seen = match tokio::time::timeout(NODE_WITHIN, look).await {
+                Ok(Ok(stay)) => VolumesSeen::Attached(AttachedVolumes::of(
+                    volumes.into_iter().filter(|volume| !stay.contains(volume)).collect(),
+                )),
+                Ok(Err(error)) => unknown(&error),
+                Err(_) => unanswered(NODE_WITHIN),
             };
             (name, seen)
-        }
-    };
-    let all: Vec<_> = nodes.iter().map(of_node).collect();
-    stream::iter(all).buffer_unordered(AT_ONCE).collect().await
+        });
+    }
+    let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
+    let looks = looks.take_until(tokio::time::sleep(NODES_WITHIN));
+    let read: Vec<(NodeName, VolumesSeen)> = looks.collect().await;
+    seen.extend(read);
+    for name in nodes.keys() {
+        seen.entry(name.clone()).or_insert_with(|| unanswered(NODES_WITHIN));
+    }
+    seen
+}
+
+fn of_all(
+    nodes: &BTreeMap<NodeName, BTreeSet<PodUid>>,
+    seen: &VolumesSeen,
+) -> BTreeMap<NodeName, VolumesSeen> {
+    nodes.keys().map(|name| (name.clone(), seen.clone())).collect()
+}
+
+fn unanswered(limit: Duration) -> VolumesSeen {
+    VolumesSeen::Unanswered(format!("no answer within {} s", limit.as_secs()))
 }
 
 fn unknown(error: &ClusterError) -> VolumesSeen {

@@ -6,8 +6,12 @@ use crate::domain::{AttachedVolumes, Moment, VolumeWaitEnd, VolumesSeen, seconds
 
 /// How long a drain waits for a usable answer if a pod that it removed has claims.
 const UNANSWERED: Duration = seconds(120);
-/// The same if it does not know whether a pod of the node had claims.
+/// The same if it does not know whether a pod of the node had claims, and [`QUESTIONS_UNKNOWN`]
+/// questions had no usable answer. Until then, [`UNANSWERED`] holds.
 const UNANSWERED_UNKNOWN: Duration = seconds(30);
+/// How many questions such a drain waits for. One question is about all nodes, so the first one
+/// about a node may be sent late.
+const QUESTIONS_UNKNOWN: u32 = 2;
 
 /// Whether pods that left the node had PersistentVolumeClaims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -43,6 +47,8 @@ struct Wait {
     attached: Option<AttachedVolumes>,
     /// The last error.
     error: String,
+    /// How many questions in a row had no usable answer.
+    unanswered: u32,
 }
 
 /// What the drain of an empty node does about its volumes.
@@ -87,7 +93,8 @@ impl Volumes {
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
         let wait = self.wait.as_ref()?;
         let is_known = self.claims == Claims::Some || wait.attached.is_some();
-        Some(wait.answered_at.plus(if is_known { UNANSWERED } else { UNANSWERED_UNKNOWN }))
+        let is_short = !is_known && wait.unanswered >= QUESTIONS_UNKNOWN;
+        Some(wait.answered_at.plus(if is_short { UNANSWERED_UNKNOWN } else { UNANSWERED }))
     }
 
     /// What to do now that no pod is left.
@@ -106,6 +113,7 @@ impl Volumes {
             answered_at: now,
             attached: None,
             error: "no answer yet".to_owned(),
+            unanswered: 0,
         }));
     }
 
@@ -127,11 +135,13 @@ impl Volumes {
             VolumesSeen::Attached(attached) => {
                 wait.answered_at = now;
                 wait.attached = Some(attached);
+                wait.unanswered = 0;
                 None
             }
             VolumesSeen::Denied(error) => self.end(now, VolumeWaitEnd::Denied(error)),
             VolumesSeen::Unanswered(error) => {
                 wait.error = error;
+                wait.unanswered = wait.unanswered.saturating_add(1);
                 None
             }
         }

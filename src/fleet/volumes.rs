@@ -12,8 +12,16 @@ use crate::{
     drain::Input,
 };
 
-/// The shortest time from one question to the next.
-const SHORTEST: Duration = seconds(1);
+/// The shortest pause after an answer.
+const SHORTEST: Duration = seconds(2);
+/// The longest pause that follows from a slow answer.
+const LONGEST: Duration = seconds(30);
+
+/// The pause after a question that took this long. The API server reads all VolumeAttachments for
+/// it, so a slow one is given twice that time for other requests.
+fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(2).clamp(SHORTEST, LONGEST)
+}
 
 /// How long after a question the next one follows about a node that has waited for this long.
 const fn pause(waited: Duration) -> Duration {
@@ -33,7 +41,10 @@ pub(super) struct VolumeWaits {
     due: Option<Moment>,
     /// The nodes of the question that has no answer yet. `None`: there is no such question.
     asked: Option<BTreeSet<NodeName>>,
+    /// When the last question was sent; `None`: there was none.
     asked_at: Option<Moment>,
+    /// No question is sent before; `None`: none was answered yet.
+    not_before: Option<Moment>,
 }
 
 impl VolumeWaits {
@@ -56,7 +67,7 @@ impl VolumeWaits {
     /// When the next question is due; [`Moment::MAX`] if none is.
     pub(super) fn next_wake(&self) -> Moment {
         let Some(due) = self.due.filter(|_| self.asked.is_none()) else { return Moment::MAX };
-        self.asked_at.map_or(due, |at| due.max(at.plus(SHORTEST)))
+        self.not_before.map_or(due, |at| due.max(at))
     }
 
     /// The nodes that the question is about, if it is due: all that wait.
@@ -73,7 +84,9 @@ impl VolumeWaits {
     }
 
     /// The question is answered. Returns the nodes to which the answer applies.
-    fn answered(&mut self) -> BTreeSet<NodeName> {
+    fn answered(&mut self, now: Moment) -> BTreeSet<NodeName> {
+        let took = self.asked_at.map_or(Duration::ZERO, |at| now.since_or_zero(at));
+        self.not_before = Some(now.plus(pause_after(took)));
         self.asked.take().unwrap_or_default()
     }
 }
@@ -110,7 +123,7 @@ impl Fleet {
 
     /// The answer to [`Question::Volumes`].
     pub(super) fn volumes_read(&mut self, mut seen: BTreeMap<NodeName, (String, VolumesSeen)>) {
-        for name in self.volumes.answered() {
+        for name in self.volumes.answered(self.now) {
             if !self.completes_after(&name) {
                 // Its actions are over, so nothing is completed when the volumes are detached.
                 self.volumes.end(&name);
@@ -138,12 +151,12 @@ mod tests {
         assert_eq!(waits.ask(at(0)), Some(names(&["a"])));
         waits.begin(&"b".into(), at(0));
         assert_eq!((waits.next_wake(), waits.ask(at(1))), (Moment::MAX, None), "it is under way");
-        assert_eq!(waits.answered(), BTreeSet::from(["a".into()]), "b was not asked for");
-        assert_eq!(waits.next_wake(), at(1));
-        assert_eq!(waits.ask(at(1)), Some(names(&["a", "b"])));
+        assert_eq!(waits.answered(at(1)), BTreeSet::from(["a".into()]), "b was not asked for");
+        assert_eq!((waits.next_wake(), waits.ask(at(2))), (at(3), None));
+        assert_eq!(waits.ask(at(3)), Some(names(&["a", "b"])));
         waits.end(&"b".into());
-        assert_eq!(waits.answered(), BTreeSet::from(["a".into()]), "b no longer waits");
-        assert_eq!(waits.next_wake(), at(3));
+        assert_eq!(waits.answered(at(3)), BTreeSet::from(["a".into()]), "b no longer waits");
+        assert_eq!(waits.next_wake(), at(5));
         waits.end(&"a".into());
         assert_eq!(waits.next_wake(), Moment::MAX);
     }
@@ -156,10 +169,40 @@ mod tests {
         let mut asked = Vec::new();
         for now in 0..=160 {
             if waits.ask(at(now)).is_some() {
-                waits.answered();
+                waits.answered(at(now));
                 asked.push(now);
             }
         }
         assert_eq!(asked.len(), 15 + 18 + 3, "{asked:?}");
+    }
+
+    #[test]
+    fn a_slow_answer_is_followed_by_a_pause_of_twice_its_time() {
+        let at = |s: u64| Moment::UNIX_EPOCH.plus(seconds(s));
+        for (took, pause) in [(0, 2), (1, 2), (3, 6), (10, 20), (15, 30), (25, 30)] {
+            let mut waits = VolumeWaits::default();
+            waits.begin(&"a".into(), at(0));
+            assert!(waits.ask(at(0)).is_some());
+            waits.answered(at(took));
+            waits.begin(&"b".into(), at(took));
+            assert_eq!(waits.next_wake(), at(took + pause), "{took}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_begin_to_wait_all_the_time_cause_no_question_after_question() {
+        let at = |s: u64| Moment::UNIX_EPOCH.plus(seconds(s));
+        let mut waits = VolumeWaits::default();
+        let (mut asked, mut answered) = (0, None);
+        for now in 0..300 {
+            waits.begin(&NodeName::from(format!("n{now}").as_str()), at(now));
+            if answered == Some(now) {
+                waits.answered(at(now));
+            }
+            if waits.ask(at(now)).is_some() {
+                (asked, answered) = (asked + 1, Some(now + 10));
+            }
+        }
+        assert_eq!(asked, 10, "each took 10 s, and 20 s passed without one");
     }
 }

@@ -106,7 +106,8 @@ reasons! {
     ForceOrdered [Warning] [Node]
         "A person ordered with `sundown force` or the annotation `sundown.dev/force` that the drain \
          waits neither for budgets nor for gates. Sundown evicts each pod first, and deletes it if \
-         its eviction is refused."
+         its eviction is refused. A pod whose eviction finds no slot within two seconds is deleted \
+         without an eviction."
         => "Nothing. To take the order back, remove the annotation: \
             [force a drain](operations.md#force-a-drain).";
     /// Settings of the node or of its hook are not used.
@@ -147,6 +148,11 @@ reasons! {
          at the latest. The message names the volumes. It comes again every 5 to 9 minutes. \
          `Warning`: the drain has ended, and the volumes were still attached."
         => "If they stay: [volumes stay attached](operations.md#volumes-stay-attached).";
+    /// The volumes of drained pods are detached from the node.
+    VolumesDetached [Normal] [Node]
+        "The volumes that the Event `VolumesAttached` named are detached from the node. The drain \
+         ends."
+        => "Nothing.";
     /// Sundown cannot tell which volumes are attached to the node.
     VolumesUnknown [Warning] [Node]
         "Sundown could not read which volumes are attached to the drained node: it lacks a right, or \

@@ -123,3 +123,65 @@ async fn a_missing_right_is_told_from_a_failure() {
         assert_eq!(seen(&all, "a"), expected, "{case}");
     }
 }
+
+/// A node with a volume of a drained pod, one of a pod that stays, and that pod.
+fn node_with_agent(fake: &Fake, node: &str) {
+    attach(fake, node, &format!("pv-{node}"));
+    attach(fake, node, &format!("pv-agent-{node}"));
+    let claim_name = format!("data-{node}");
+    let data = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim_name } }]);
+    put_pod(fake, &format!("agent-{node}"), node, &data);
+    claim(fake, &claim_name, &format!("pv-agent-{node}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_pods_are_not_read_in_time_costs_no_other_node_its_answer() {
+    let fake = Fake::default();
+    for node in ["a", "b"] {
+        node_with_agent(&fake, node);
+    }
+    fake.script(|request| {
+        let fields = request.query.get("fieldSelector");
+        fields.is_some_and(|of| of == "spec.nodeName=a").then_some(Fault::Hang)
+    });
+    let begun = tokio::time::Instant::now();
+    let nodes: [(&str, &[&str]); 2] = [("a", &["uid-agent-a"]), ("b", &["uid-agent-b"])];
+    let all = attached_volumes(&fake.cluster(), &question(&nodes)).await;
+    assert_eq!(seen(&all, "a"), "unanswered");
+    assert_eq!(seen(&all, "b"), "1 volume (pv-b)");
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_slow_nodes_cost_ten_seconds_and_no_answer_that_needs_no_look_at_pods() {
+    let fake = Fake::default();
+    let names: Vec<String> = (0..40).map(|n| format!("n{n:02}")).collect();
+    for node in &names {
+        node_with_agent(&fake, node);
+    }
+    attach(&fake, "z", "pv-z");
+    fake.script(|request| (request.path == PODS).then_some(Fault::Hang));
+    let begun = tokio::time::Instant::now();
+    let staying = BTreeSet::from([PodUid::from("uid-agent")]);
+    let mut nodes: BTreeMap<NodeName, BTreeSet<PodUid>> =
+        names.iter().map(|name| (NodeName::from(name.as_str()), staying.clone())).collect();
+    nodes.insert("z".into(), BTreeSet::new());
+    let all = attached_volumes(&fake.cluster(), &nodes).await;
+    assert_eq!(all.len(), 41);
+    assert_eq!(seen(&all, "z"), "1 volume (pv-z)");
+    assert!(names.iter().all(|name| seen(&all, name) == "unanswered"));
+    assert_eq!(begun.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_several_slow_pages_has_fifteen_seconds() {
+    let fake = Fake::default();
+    for n in 0..600 {
+        attach(&fake, "other", &format!("pv-{n}"));
+    }
+    fake.script(|_| Some(Fault::Slow(std::time::Duration::from_secs(8))));
+    let begun = tokio::time::Instant::now();
+    let all = attached_volumes(&fake.cluster(), &question(&[("a", &[])])).await;
+    assert_eq!(seen(&all, "a"), "unanswered");
+    assert_eq!(begun.elapsed().as_secs(), 15);
+}

@@ -11,9 +11,7 @@ use crate::{
         context::Term,
         hooks::{NamedBy, Proof},
     },
-    domain::{
-        Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Ready, VolumesSeen, seconds,
-    },
+    domain::{Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Ready, seconds},
     drain::SilenceEvidence,
     fleet::{Facts, Input, LastKnownNode, VolumesOf},
     lifecycle::{EndAnswer, EndCheck, EndFound, Skew},
@@ -23,8 +21,6 @@ use crate::{
 
 /// The pause before the same question is asked again.
 const ASK_AGAIN: std::time::Duration = seconds(5);
-/// How long to wait for the volumes of all nodes.
-const ANSWERED_WITHIN: std::time::Duration = seconds(25);
 /// The pause before the log repeats that a Node cannot be read.
 const LOG_AGAIN: std::time::Duration = seconds(60);
 
@@ -222,16 +218,10 @@ pub(super) async fn instance_state(term: Term, node: NodeName, instance: Instanc
     }
 }
 
-/// Reads which volumes of drained pods are attached to these nodes. Each call has the deadline of
-/// any call; a cluster with very many attachments has [`ANSWERED_WITHIN`] for all of them.
+/// Reads which volumes of drained pods are attached to these nodes.
 pub(super) async fn volumes(term: Term, nodes: BTreeMap<NodeName, VolumesOf>) {
     let of_nodes = nodes.iter().map(|(name, of)| (name.clone(), of.staying.clone())).collect();
-    let read = attached_volumes(&term.shared.cluster, &of_nodes);
-    let seen = tokio::time::timeout(ANSWERED_WITHIN, read).await.unwrap_or_else(|_| {
-        let error = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
-        let unanswered = VolumesSeen::Unanswered(error);
-        nodes.keys().map(|name| (name.clone(), unanswered.clone())).collect()
-    });
+    let seen = attached_volumes(&term.shared.cluster, &of_nodes).await;
     let of_node = |(name, seen)| {
         let uid = nodes.get(&name)?.uid.clone();
         Some((name, (uid, seen)))

@@ -39,7 +39,7 @@ pub(super) fn eviction_start(start: EvictionStart) -> Option<String> {
 /// A person ordered to force the drain.
 pub(super) const FORCE_ORDERED: &str = "A person ordered to force the drain (sundown.dev/force): \
     it no longer waits for gates and budgets. Each pod is evicted first; one whose eviction is \
-    refused is deleted.";
+    refused, or finds no slot within two seconds, is deleted.";
 
 /// That gates hold something.
 pub(super) fn gates_hold(kind: GateKind, gates: &str, until: Moment) -> String {

@@ -10,6 +10,9 @@ use crate::{
     domain::{NodeName, VolumeWaitEnd},
 };
 
+/// The volumes that the Event `VolumesAttached` has named are detached.
+const DETACHED: &str = "The volumes of the node's pods are detached.";
+
 impl Term {
     pub(super) fn report_volumes(&self, node: &NodeName, end: &VolumeWaitEnd, took: Duration) {
         self.shared.metrics.volume_wait(end.as_str());
@@ -28,10 +31,11 @@ impl Term {
                  --wait-for-volumes=never."
             ),
         }
-        if let Some((reason, message)) = warning(end) {
-            let about = About::Node(node.clone());
-            self.note(EventNote { about, severity: Severity::Warning, reason, message });
-        }
+        let (severity, reason, message) = match warning(end) {
+            Some((reason, message)) => (Severity::Warning, reason, message),
+            None => (Severity::Normal, EventReason::VolumesDetached, DETACHED.to_owned()),
+        };
+        self.note(EventNote { about: About::Node(node.clone()), severity, reason, message });
     }
 }
 

@@ -155,22 +155,44 @@ fn without_a_usable_answer_a_drain_goes_on_after_a_while() {
         d
     };
     let known = || of(vec![database("a")], limits(3600));
-    let rows: [(&str, Begin, (u64, Input), u64); 4] = [
-        ("known", known, (21, unanswered("500")), 140),
-        ("known, answered once", known, (60, attached(&["pv"])), 180),
-        ("not known", taken_over, (21, unanswered("500")), 50),
-        ("not known, answered once", taken_over, (30, attached(&["pv"])), 150),
+    let failed = |now| (now, unanswered("500"));
+    let rows: [(&str, Begin, Vec<(u64, Input)>, u64); 6] = [
+        ("known", known, vec![failed(21)], 140),
+        ("known, answered once", known, vec![(60, attached(&["pv"]))], 180),
+        ("not known, one question", taken_over, vec![failed(21)], 140),
+        ("not known, two questions", taken_over, vec![failed(21), failed(24)], 50),
+        ("not known, answered once", taken_over, vec![(30, attached(&["pv"]))], 150),
+        (
+            "not known, answered after two failures",
+            taken_over,
+            vec![failed(21), failed(24), (30, attached(&["pv"])), failed(33), failed(36)],
+            150,
+        ),
     ];
-    for (case, begin, (now, input), gives_up) in rows {
+    for (case, begin, inputs, gives_up) in rows {
         let mut d = begin();
         assert!(asks(&d.step(at(20), Input::Gone(uid("a")))), "{case}");
-        assert_eq!(ended(&d.step(at(now), input)), None, "{case}");
+        for (now, input) in inputs {
+            assert_eq!(ended(&d.step(at(now), input)), None, "{case}, {now}");
+        }
         assert_eq!(d.next_wake(), Some(at(gives_up)), "{case}");
         assert_eq!(ended(&d.step(at(gives_up - 1), Input::Tick)), None, "{case}");
         let effects = d.step(at(gives_up), Input::Tick);
         assert_eq!(ended(&effects), Some(&Outcome::Empty), "{case}");
         assert_eq!(wait_ended(&effects), Some(("unanswered", gives_up - 20)), "{case}");
     }
+}
+
+#[test]
+fn a_drain_that_does_not_know_of_claims_waits_until_two_questions_are_answered() {
+    let mut d = plain_taken_over();
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(20), Input::Gone(uid("a")));
+    assert_eq!(ended(&d.step(at(80), unanswered("500"))), None, "the first question came late");
+    assert_eq!(ended(&d.step(at(81), Input::Tick)), None);
+    let effects = d.step(at(125), unanswered("500"));
+    assert_eq!(ended(&effects), Some(&Outcome::Empty));
+    assert_eq!(wait_ended(&effects), Some(("unanswered", 105)));
 }
 
 #[test]

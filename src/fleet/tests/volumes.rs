@@ -38,6 +38,7 @@ fn a_lifecycle_action_is_completed_when_the_volumes_are_detached() {
     assert_eq!(gone(&mut world, &node), ["ask for volumes"]);
     assert!(world.after(1).is_empty(), "there is no answer yet");
     assert!(words(&world.step(seen(&node, &node.uid, &["pv"]))).is_empty());
+    assert!(world.after(1).is_empty(), "too early");
     assert_eq!(world.after(1), ["ask for volumes"], "again");
     assert!(words(&world.step(seen(&node, "other", &[]))).is_empty(), "an earlier Node");
     assert_eq!(world.after(2), ["ask for volumes"]);

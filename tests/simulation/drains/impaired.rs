@@ -511,7 +511,7 @@ async fn a_drained_node_that_nothing_looks_at_any_longer_is_named_in_a_warning()
     let (stage, instances, next) = drained_then_restarted(1_723, &["--sweep-interval", "0s"]).await;
     stage.pass(10).await;
     let name = stage.world.node_of(&instances[0]).unwrap();
-    assert_eq!(logs.with(&["--sweep-interval is off", "sundown release", &name]).len(), 1);
+    assert_eq!(logs.with(&["The sweep is off", "sundown release", &name]).len(), 1);
     next.stop().await;
     stage.end();
 }

@@ -90,6 +90,8 @@ async fn c55_s22_a_hook_is_completed_seconds_after_the_last_volume_is_detached()
     let detached = scene.stage.clock.now();
     assert!(between(detached, scene.completed(0, 60).await) < 7.0);
     assert_eq!(waits(&scene, "detached"), 1.0);
+    let is_reported = || scene.events("VolumesDetached").len() == 1;
+    scene.stage.until(5, "an Event says so", is_reported).await;
     assert!((10..=25).contains(&lists(&scene)), "{}", lists(&scene));
     unjudged(scene).await;
 }

@@ -90,6 +90,9 @@ const ROWS: &[Row] = &[
     ("VolumesAttached", &["Normal", "Warning"], NODE, |j, e, at| {
         j.was_drained(&e.name, at) && j.is_empty_about(&e.name, at)
     }),
+    ("VolumesDetached", NORMAL, NODE, |j, e, at| {
+        j.was_drained(&e.name, at) && j.is_empty_about(&e.name, at)
+    }),
     ("VolumesUnknown", WARNING, NODE, |j, _, at| {
         // The service gives up after two minutes at most.
         let scope = Scope { needs: &[SEE_VOLUMES], of: None, process: None, without_leader: None };

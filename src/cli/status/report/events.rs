@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
-const SHOWN_ELSEWHERE: [&str; 11] = [
+const SHOWN_ELSEWHERE: [&str; 10] = [
     "Blocked",
     "Forced",
     "ForceOrdered",
@@ -27,8 +27,21 @@ const SHOWN_ELSEWHERE: [&str; 11] = [
     "Paused",
     "Resumed",
     "TestReceived",
-    "VolumesAttached",
 ];
+
+/// The report shows the content of this Event elsewhere.
+fn is_shown_elsewhere(event: &EventFacts) -> bool {
+    SHOWN_ELSEWHERE.contains(&event.reason.as_str()) || says_that_volumes_are_waited_for(event)
+}
+
+/// The drain waits for the volumes that this Event names. (The warning with this reason is about
+/// volumes that were attached at the end of the drain.)
+fn says_that_volumes_are_waited_for(event: &EventFacts) -> bool {
+    event.reason == "VolumesAttached" && !event.is_warning
+}
+
+/// Reasons of the Events that begin and end the wait for volumes.
+const OF_VOLUMES: [&str; 3] = ["VolumesAttached", "VolumesDetached", "VolumesUnknown"];
 
 impl Reader<'_> {
     /// When the present leader began with the drain: the latest of the accept, the change of leader
@@ -50,12 +63,14 @@ impl Reader<'_> {
             .and_then(|event| end_in_event(&event.message))
     }
 
-    /// The volumes that the leader waits for, in its last Event since `resumed_at`; `None`: it waits
-    /// for none, as far as is known.
+    /// The volumes that the leader waits for, in its last Event about volumes since `resumed_at`;
+    /// `None`: it waits for none, as far as is known.
     pub(super) fn attached_volumes(&self, node: &Node, resumed_at: Moment) -> Option<String> {
         self.events_of(node, resumed_at)
-            .filter(|event| event.reason == "VolumesAttached" && !event.is_warning)
-            .max_by_key(|event| event.last)
+            .filter(|event| OF_VOLUMES.contains(&event.reason.as_str()))
+            // Times of Events are whole seconds: the end of the wait comes after its beginning.
+            .max_by_key(|event| (event.last, !says_that_volumes_are_waited_for(event)))
+            .filter(|event| says_that_volumes_are_waited_for(event))
             .map(|event| event.message.clone())
     }
 
@@ -98,9 +113,7 @@ impl Reader<'_> {
 
     pub(super) fn last_events(&self, node: &Node, accepted: Moment) -> Vec<LastEvent> {
         let mut last: BTreeMap<&str, &EventFacts> = BTreeMap::new();
-        for event in
-            self.events_of(node, accepted).filter(|e| !SHOWN_ELSEWHERE.contains(&e.reason.as_str()))
-        {
+        for event in self.events_of(node, accepted).filter(|event| !is_shown_elsewhere(event)) {
             let newest = last.entry(&event.reason).or_insert(event);
             if event.last > newest.last {
                 *newest = event;

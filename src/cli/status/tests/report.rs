@@ -714,3 +714,39 @@ fn a_node_without_pods_shows_the_volumes_that_its_drain_waits_for() {
     assert!(remarks(&[], 3000).is_empty(), "an Event of an earlier drain");
     assert!(remarks(&[pod("web")], 3500).is_empty(), "a pod has come since");
 }
+
+#[test]
+fn volumes_are_shown_as_attached_until_the_event_about_the_end_of_the_wait() {
+    let text = "No pod is left. 1 volume (pv-1) is still attached.";
+    let of = |reason, is_warning, last| EventFacts {
+        is_warning,
+        ..event(Subject::Node("a".into()), reason, text, last)
+    };
+    let attached = |last| of("VolumesAttached", false, last);
+    let detached = |last| of("VolumesDetached", false, last);
+    for (case, events, is_shown, listed) in [
+        ("detached", vec![attached(3500), detached(3510)], false, "VolumesDetached"),
+        ("in the same second", vec![detached(3500), attached(3500)], false, "VolumesDetached"),
+        ("attached again", vec![attached(3520), detached(3510)], true, "VolumesDetached"),
+        (
+            "attached at the end",
+            vec![attached(3500), of("VolumesAttached", true, 3510)],
+            false,
+            "VolumesAttached",
+        ),
+        (
+            "not known any longer",
+            vec![attached(3500), of("VolumesUnknown", true, 3510)],
+            false,
+            "VolumesUnknown",
+        ),
+    ] {
+        let mut facts = draining(&[]);
+        facts.events = events;
+        let node = report(&facts, None).nodes.remove(0);
+        let remarks = if is_shown { vec![text] } else { Vec::new() };
+        assert_eq!(node.remarks, remarks, "{case}");
+        let reasons: Vec<&str> = node.events.iter().map(|event| event.reason.as_str()).collect();
+        assert_eq!(reasons, [listed], "{case}");
+    }
+}
