@@ -9,7 +9,9 @@ use std::{
 };
 
 use sundown::{
-    domain::{ApiAnswer, Limits, Moment, NodeName, Owner, Phase, Pod, PodKey, PodUid, seconds},
+    domain::{
+        ApiAnswer, Limits, Moment, NodeName, Owner, Phase, Pod, PodKey, PodUid, PodWishes, seconds,
+    },
     drain::{
         DispatchEffect, DispatchInput, DispatchSettings, Dispatcher, Drain, Effect, Input, Outcome,
         Settings, Start, classify,
@@ -140,6 +142,7 @@ fn pod(i: usize) -> Pod {
         priority: 0,
         finalizers: false,
         has_claims: false,
+        wishes: PodWishes::default(),
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
     domain::{
         AllowedSettings, ChangeSchedule, Compat, DaemonSetName, EvictAfterByKind, Exclusion,
         ForceAfter, GoneNodes, HookResult, NodeName, PodKey, PodOrder, Responses, Selector,
-        WaitForVolumes,
+        WaitForVolumes, WishKey,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -135,6 +135,8 @@ pub struct DrainConfig {
     pub pod_order: PodOrder,
     /// DaemonSets whose pods are evicted: at most 16.
     pub drained_daemon_sets: Vec<DaemonSetName>,
+    /// The keys of other tools by which pods may ask for something, each once.
+    pub honored: Vec<WishKey>,
     /// When nodes leave load balancers; `None`: early for spot, capacity and state
     /// changes, late for hooks.
     pub exclude: Option<Exclusion>,

@@ -86,8 +86,9 @@ impl DrainConfig {
         let daemon_sets = self.drained_daemon_sets.iter();
         let daemon_sets = daemon_sets.map(|name| format!("--drain-daemonset={name} "));
         let daemon_sets = daemon_sets.collect::<Vec<_>>().concat();
+        let honored: String = self.honored.iter().map(|key| format!("--honor={key} ")).collect();
         format!(
-            "{}{}{evict_after}{gone}{daemon_sets}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
+            "{}{}{evict_after}{gone}{daemon_sets}{honored}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
              --complete-delay={} --min-drain-time={} --rebalance-ttl={} --scheduled-lead={}{window}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
@@ -142,6 +143,7 @@ mod tests {
             "--out-of-service-taint --delete-node",
             "--pod-order=priority:0,1000",
             "--drain-daemonset=logging/fluent-bit --drain-daemonset=kube-system/shipper",
+            "--honor=cluster.x-k8s.io/drain --honor=karpenter.sh/do-not-disrupt",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();
@@ -149,7 +151,7 @@ mod tests {
                 (
                     (c.timeout, c.max_timeout, c.deadline_margin, c.spot_deadline_margin),
                     (c.force_after, c.complete_delay, c.min_time, c.changes, c.gone_nodes),
-                    (c.pod_order.clone(), c.drained_daemon_sets.clone()),
+                    (c.pod_order.clone(), c.drained_daemon_sets.clone(), c.honored.clone()),
                 )
             };
             assert_eq!(facts(&read), facts(&config), "{flags}");

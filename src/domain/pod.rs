@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Labels, Moment, NodeName};
+use super::{Labels, Moment, NodeName, PodWishes};
 
 super::hook::name!(
     /// `metadata.uid` of a pod.
@@ -103,6 +103,8 @@ pub struct Pod {
     /// A volume of `spec.volumes` is a PersistentVolumeClaim, or a generic ephemeral volume, which
     /// has one.
     pub has_claims: bool,
+    /// What its annotations and labels ask of the drain of its node.
+    pub wishes: PodWishes,
 }
 
 /// `status.phase`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{BlockReason, DispatchInput};
-use crate::domain::{Moment, Owner, PodKey, PodUid, VolumeWaitEnd};
+use crate::domain::{Moment, Owner, PodKey, PodUid, VolumeWaitEnd, Wish, WishKey};
 
 /// What a drain asks its caller to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +115,32 @@ pub enum Note {
         end: VolumeWaitEnd,
         /// How long the drain waited.
         took: Duration,
+    },
+    /// A pod asks for something by an annotation or a label. Reported once per pod.
+    Wish {
+        /// Namespace and name of the pod.
+        pod: PodKey,
+        /// UID of the pod: a name can be used again.
+        uid: PodUid,
+        /// The annotation or label.
+        key: WishKey,
+        /// What the pod asks for.
+        wish: Wish,
+        /// Until when the pod waits at the latest; [`Moment::MAX`]: until it has finished. `None`: it
+        /// does not wait, because it asks for something else, or because the drain is too short.
+        until: Option<Moment>,
+    },
+    /// An annotation or a label by which a pod may ask for something has a value without a meaning.
+    /// Reported once per pod.
+    UnknownWish {
+        /// Namespace and name of the pod.
+        pod: PodKey,
+        /// UID of the pod: a name can be used again.
+        uid: PodUid,
+        /// The annotation or label.
+        key: WishKey,
+        /// Its value, at most 40 characters.
+        value: String,
     },
     /// The DaemonSet that owns this pod does not exist, so the pod is drained like any other.
     OrphanedDaemonSet {

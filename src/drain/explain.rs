@@ -4,7 +4,7 @@
 
 use std::{borrow::Borrow, collections::BTreeMap};
 
-use super::{BlockReason, Blocked, Counts, Drain, Phase, blocked_by_budgets};
+use super::{AskedToWait, BlockReason, Blocked, Counts, Drain, Phase, blocked_by_budgets};
 use crate::domain::{Budget, BudgetKey, EvictionStart, Moment, Pod, PodKey};
 
 /// Why the drain of a node is where it is at one moment.
@@ -20,6 +20,8 @@ pub struct Explanation {
     pub blocked: Vec<BlockedPod>,
     /// When the first of the blocked pods may be deleted by force. `None`: none will be.
     pub blocked_forced_from: Option<Moment>,
+    /// The pods that wait because they ask for it, by annotation or label.
+    pub asked_to_wait: Vec<AskedToWait>,
 }
 
 /// What all evictions of a node wait for.
@@ -91,6 +93,8 @@ pub enum Cause {
     Blocked(BlockReason),
     /// Pods are being evicted.
     Evicting,
+    /// Pods wait because they ask for it, and all others are terminating or wait for these.
+    AskedToWait,
     /// All pods that are left are terminating.
     Terminating,
     /// No pod is left, and volumes of the pods are still attached.
@@ -116,6 +120,7 @@ impl Cause {
             Self::Volumes => "WaitingForVolumes",
             Self::Blocked(reason) => reason.in_condition(),
             Self::Evicting => "Evicting",
+            Self::AskedToWait => "PodsAskToWait",
             Self::Terminating => "Terminating",
             Self::NoPodLeft => "NoPodLeft",
             Self::Ended => "Ended",
@@ -194,6 +199,11 @@ impl Explanation {
             (Phase::Draining, None) => match self.blockers().first() {
                 Some(worst) => Cause::Blocked(worst.reason),
                 None if self.counts.left == 0 => Cause::NoPodLeft,
+                None if self.counts.asked_to_wait > 0
+                    && self.counts.waiting + self.counts.unknown == 0 =>
+                {
+                    Cause::AskedToWait
+                }
                 None if self.counts.waiting + self.counts.later + self.counts.unknown > 0 => {
                     Cause::Evicting
                 }
@@ -223,6 +233,8 @@ impl Drain {
             if let Some(block) = by_drain.get(&pod.key) {
                 let (reason, message) = (block.reason, block.message.clone());
                 blocks.push((pod, KnownBlock { reason, message, since: Some(block.since) }));
+            } else if self.asks_to_wait(pod, now) {
+                // No budget is asked yet.
             } else if let Some(block) = known(pod) {
                 let count = match pod.deletion {
                     Some(_) => &mut counts.leaving,
@@ -252,6 +264,7 @@ impl Drain {
             counts,
             blocked_forced_from: blocked.iter().filter_map(|pod| pod.forced_from).min(),
             blocked,
+            asked_to_wait: status.asked_to_wait,
         }
     }
 

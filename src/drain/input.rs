@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::Order;
 use crate::domain::{
     ApiAnswer, DaemonSetName, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey,
-    PodOrder, PodUid, VolumesSeen, seconds,
+    PodOrder, PodUid, VolumesSeen, WishKey, seconds,
 };
 
 /// Settings that are the same for every drain.
@@ -17,6 +17,8 @@ pub struct Settings {
     pub order: PodOrder,
     /// DaemonSets whose pods are evicted. The pods of all others stay.
     pub drained_daemon_sets: BTreeSet<DaemonSetName>,
+    /// The keys of other tools by which pods may ask for something.
+    pub honored: BTreeSet<WishKey>,
     /// The drain of an empty node ends this long after its cordon at the earliest, because pods
     /// that were being bound to the node still arrive.
     pub min_drain: Duration,
@@ -50,6 +52,7 @@ impl Default for Settings {
             force: ForceAfter::default(),
             order: PodOrder::default(),
             drained_daemon_sets: BTreeSet::new(),
+            honored: BTreeSet::new(),
             min_drain: seconds(5),
             unreachable_wait: seconds(30),
             intercepted_after: seconds(5),

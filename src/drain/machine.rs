@@ -5,6 +5,7 @@ mod ending;
 mod left;
 mod unanswered;
 mod volumes;
+mod wishes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ use super::{
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
     pod::{Desired, Disposition, Entry, Rules, Tally},
     silence::KubeletSilence,
-    status,
+    status::{self, Summary},
     view::View,
     volumes::Volumes,
 };
@@ -238,7 +239,7 @@ impl Drain {
             _ => Phase::Draining,
         };
         let rules = self.rules(now);
-        let (counts, blocked) =
+        let Summary { counts, blocked, asked_to_wait } =
             status::summary(self.pods.values().map(|entry| &**entry), &rules, now, self.tally);
         let unreachable = self.gives_up_at();
         let ends_at = [self.limits.end_at, unreachable]
@@ -249,7 +250,7 @@ impl Drain {
         let (forced, left_alone) = (self.forced.clone(), self.left_alone());
         let waits = self.pods.values().filter_map(|e| e.waits_for_earlier_groups_until(&rules));
         let next_group_at = waits.filter(|at| *at > now).min();
-        Status { phase, counts, blocked, forced, left_alone, ends_at, next_group_at }
+        Status { phase, counts, blocked, forced, left_alone, ends_at, next_group_at, asked_to_wait }
     }
 
     /// The owners whose new pods come back on the node and are left alone.
@@ -478,7 +479,7 @@ impl Drain {
     /// Evaluates all pods if another group is the first one now. That may show that pods are stuck,
     /// and their group is not the first one either, so it is done again.
     fn evaluate_next_group(&mut self, now: Moment) {
-        for _ in 0..self.settings.order.groups() {
+        for _ in 0..=self.settings.order.groups() {
             let first = self.tally.first_group();
             let before = std::mem::replace(&mut self.first_group, first);
             if before == first || before.is_none() && !self.tally.has_later_groups() {
@@ -493,6 +494,7 @@ impl Drain {
     /// the timer of the pod.
     fn evaluate_pod(&mut self, now: Moment, uid: &PodUid, notify: bool) {
         let rules = self.rules(now);
+        self.note_wishes(uid, &rules);
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let before = entry.tally();
         entry.apply_time(&rules);

@@ -48,6 +48,7 @@ mod slots;
 mod status;
 mod view;
 mod volumes;
+mod wish;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -63,3 +64,4 @@ pub use machine::Drain;
 pub use pod_queue::NodePriority;
 pub use silence::{SilenceEvidence, is_silent};
 pub use status::{BlockReason, Blocked, Counts, LeftAlone, Phase, Status};
+pub use wish::AskedToWait;

@@ -7,7 +7,7 @@ use crate::domain::{Limits, Moment, PodOrder, seconds};
 
 /// How long before the forced delete of a pod its evictions begin at the latest: time for the
 /// disruption budget to allow one.
-const TIME_TO_EVICT: Duration = seconds(10);
+pub(super) const TIME_TO_EVICT: Duration = seconds(10);
 
 /// When the pods of a group are evicted although pods of earlier groups are left. `None`: at no
 /// time, because the drain has no deadline.

@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force, order};
-use crate::domain::{DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodKey, seconds};
+use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force, order, wish};
+use crate::domain::{
+    DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodKey, Wish, WishKey, seconds,
+};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +35,9 @@ impl Disposition {
     /// The same without regard to the pod's phase.
     ///
     /// Mirror pods belong to the kubelet. A pod with a toleration that names Sundown's taint wants
-    /// to stay to the end.
+    /// to stay to the end, and so does one that asks for it.
     fn by_kind(pod: &Pod, settings: &Settings) -> Self {
-        if pod.mirror || pod.tolerates_us {
+        if pod.mirror || pod.tolerates_us || wish_of(pod, settings) == Some(Wish::Skip) {
             Self::Untouched
         } else if pod.owner.as_ref().is_some_and(|o| o.is_daemon_set())
             && !is_of_drained_daemon_set(pod, settings)
@@ -59,8 +61,16 @@ pub(super) fn is_of_drained_daemon_set(pod: &Pod, settings: &Settings) -> bool {
     })
 }
 
-/// Its group in the order of the pods.
+/// What it asks for, as far as that is honored.
+fn wish_of(pod: &Pod, settings: &Settings) -> Option<Wish> {
+    pod.wishes.honored(&settings.honored).map(|(_, wish)| wish)
+}
+
+/// Its group in the order of the pods. Those that ask to go last are a group after all others.
 fn group_of(pod: &Pod, settings: &Settings) -> usize {
+    if wish_of(pod, settings) == Some(Wish::Last) {
+        return settings.order.groups();
+    }
     settings.order.group(pod.priority, is_of_drained_daemon_set(pod, settings))
 }
 
@@ -96,6 +106,9 @@ pub(super) struct Block {
     pub(super) reported: bool,
 }
 
+/// The most groups: those of the order, and the pods that ask to go last.
+const GROUPS: usize = MAX_POD_GROUPS + 1;
+
 /// Pods by state: the sum over all entries, kept up to date at each change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally {
@@ -110,8 +123,9 @@ pub(super) struct Tally {
     /// Pods that the API server reported gone (404, or 409 because of the UID), which the watch has
     /// not confirmed yet.
     pub(super) gone: usize,
-    /// Pods for which later groups wait (`--pod-order`), by group.
-    pub(super) holding: [u16; MAX_POD_GROUPS],
+    /// Pods for which later groups wait (`--pod-order`), by group; the last group has the pods that
+    /// ask to go last.
+    pub(super) holding: [u16; GROUPS],
 }
 
 impl Tally {
@@ -192,6 +206,8 @@ pub(super) struct Entry {
     pub(super) eviction_lost: bool,
     /// A request for it was malformed, which was reported.
     pub(super) malformed_reported: bool,
+    /// What it asks for was reported.
+    pub(super) wish_reported: bool,
     /// When its timer ends; `None`: it has no timer.
     pub(super) wake: Option<Moment>,
 }
@@ -218,6 +234,7 @@ impl Entry {
             forced: false,
             eviction_lost: false,
             malformed_reported: false,
+            wish_reported: false,
             wake: None,
         }
     }
@@ -242,7 +259,7 @@ impl Entry {
     pub(super) fn tally(&self) -> Tally {
         let one = |yes: bool| usize::from(yes);
         let left = self.disposition != Disposition::Untouched && self.gone.is_none();
-        let mut holding = [0; MAX_POD_GROUPS];
+        let mut holding = [0; GROUPS];
         if self.holds_later_groups()
             && let Some(own_group) = holding.get_mut(self.group)
         {
@@ -279,6 +296,25 @@ impl Entry {
         Some(latest.unwrap_or(Moment::MAX))
     }
 
+    /// What it asks for, as far as that is honored, and by which key.
+    pub(super) fn wish(&self, settings: &Settings) -> Option<(WishKey, Wish)> {
+        self.pod.wishes.honored(&settings.honored)
+    }
+
+    /// Until when it waits because it asks for that, and by which key. `None`: it does not.
+    /// [`Moment::MAX`]: until it has finished. Sundown's own pod never waits: it would not finish.
+    pub(super) fn asks_to_wait_until(&self, rules: &Rules) -> Option<(WishKey, Moment)> {
+        let goes = self.accepted_at.is_some() || self.pod.deletion.is_some();
+        if self.own || goes || !self.counts() {
+            return None;
+        }
+        let (key, wish) = self.wish(&rules.settings)?;
+        let wished = wish::wished_until(wish, self.pod.created, &rules.limits)?;
+        let (limits, force_at) = (&rules.limits, rules.planned_force_at);
+        let honored = wish::honored_until(limits, force_at, self.pod.grace)?;
+        Some((key, wished.min(honored)))
+    }
+
     /// What is to be done with it now; also records since when it is to be removed.
     pub(super) fn update_desired(&mut self, rules: &Rules, now: Moment) -> Desired {
         match self.desired(rules, now) {
@@ -310,6 +346,7 @@ impl Entry {
         }
         if self.own && !rules.own_may_go
             || self.not_before.is_some_and(|at| now < at)
+            || self.asks_to_wait_until(rules).is_some_and(|(_, at)| now < at)
             || self.waits_for_earlier_groups_until(rules).is_some_and(|at| now < at)
         {
             return Desired::Nothing;
@@ -415,11 +452,12 @@ impl Entry {
         };
         let delete = delete.max(self.delete_again_from(rules));
         let first = self.not_before;
-        let in_order = self.waits_for_earlier_groups_until(rules).filter(|at| *at < Moment::MAX);
-        [stuck, report, intercepted, again, delete, first, in_order]
+        let in_order = self.waits_for_earlier_groups_until(rules);
+        let asked = self.asks_to_wait_until(rules).map(|(_, at)| at);
+        [stuck, report, intercepted, again, delete, first, in_order, asked]
             .into_iter()
             .flatten()
-            .filter(|at| *at > now)
+            .filter(|at| *at > now && *at < Moment::MAX)
             .min()
     }
 

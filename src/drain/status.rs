@@ -1,6 +1,9 @@
 //! The state of a drain at one moment, and why its pods are blocked.
 
-use super::pod::{Disposition, Entry, Rules, Tally};
+use super::{
+    AskedToWait,
+    pod::{Disposition, Entry, Rules, Tally},
+};
 use crate::domain::{Moment, Owner, PodKey};
 
 /// The state of a drain at one moment.
@@ -21,6 +24,8 @@ pub struct Status {
     /// When the first of the pods that wait for earlier groups is evicted at the latest;
     /// [`Moment::MAX`]: only when those are gone. `None`: no pod waits for earlier groups.
     pub next_group_at: Option<Moment>,
+    /// The pods that wait because they ask for it, by key, in the order of the keys.
+    pub asked_to_wait: Vec<AskedToWait>,
 }
 
 /// The stage of a drain.
@@ -55,7 +60,8 @@ impl Phase {
     }
 }
 
-/// Pods by state. `left` is the sum of `waiting`, `later`, `blocked`, `leaving` and `unknown`.
+/// Pods by state. `left` is the sum of `waiting`, `later`, `asked_to_wait`, `blocked`, `leaving` and
+/// `unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Pods that count and still exist.
@@ -64,6 +70,8 @@ pub struct Counts {
     pub waiting: usize,
     /// Not evicted yet, because pods of earlier groups are left (`--pod-order`).
     pub later: usize,
+    /// Not evicted yet, because they ask for that by an annotation or a label.
+    pub asked_to_wait: usize,
     /// Refused, stuck or intercepted.
     pub blocked: usize,
     /// Evicted or terminating, on their way out.
@@ -71,7 +79,7 @@ pub struct Counts {
     /// Owned by a DaemonSet that was not looked up yet.
     pub unknown: usize,
     /// Pods that do not count: finished, mirror pods, pods of DaemonSets, pods that tolerate
-    /// Sundown's taint, and pods that came back too often.
+    /// Sundown's taint, pods that ask to be left alone, and pods that came back too often.
     pub untouched: usize,
 }
 
@@ -188,15 +196,23 @@ impl BlockReason {
     }
 }
 
-/// Counts the pods, and lists the blocked ones.
+/// The pods of a drain at one moment.
+pub(super) struct Summary {
+    pub(super) counts: Counts,
+    pub(super) blocked: Vec<Blocked>,
+    pub(super) asked_to_wait: Vec<AskedToWait>,
+}
+
+/// Counts the pods, and lists those that are blocked or ask to wait.
 pub(super) fn summary<'a>(
     pods: impl Iterator<Item = &'a Entry>,
     rules: &Rules,
     now: Moment,
     tally: Tally,
-) -> (Counts, Vec<Blocked>) {
+) -> Summary {
     let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };
     let mut blocked = Vec::new();
+    let mut asked_to_wait = Vec::new();
     for entry in pods.filter(|e| e.gone.is_none()) {
         match (&entry.block, entry.disposition) {
             (_, Disposition::Untouched) => counts.untouched += 1,
@@ -215,14 +231,20 @@ pub(super) fn summary<'a>(
             {
                 counts.leaving += 1;
             }
-            (None, Disposition::Counts)
-                if entry.waits_for_earlier_groups_until(rules).is_some_and(|at| now < at) =>
-            {
-                counts.later += 1;
+            (None, Disposition::Counts) => {
+                if let Some((key, until)) =
+                    entry.asks_to_wait_until(rules).filter(|(_, at)| now < *at)
+                {
+                    counts.asked_to_wait += 1;
+                    AskedToWait::add(&mut asked_to_wait, key, until);
+                } else if entry.waits_for_earlier_groups_until(rules).is_some_and(|at| now < at) {
+                    counts.later += 1;
+                } else {
+                    counts.waiting += 1;
+                }
             }
-            (None, Disposition::Counts) => counts.waiting += 1,
         }
     }
     blocked.sort_by(|a, b| a.pod.cmp(&b.pod));
-    (counts, blocked)
+    Summary { counts, blocked, asked_to_wait }
 }

@@ -56,7 +56,10 @@ fn condition_text(explanation: &Explanation, cause: Cause) -> String {
         Cause::Volumes => {
             format!("{left}; the drain waits until the volumes of the pods are detached")
         }
-        Cause::Evicting => format!("{left}, {} not evicted yet", not_evicted(explanation)),
+        Cause::Evicting => {
+            format!("{left}, {} not evicted yet{}", not_evicted(explanation), asked(explanation))
+        }
+        Cause::AskedToWait => format!("{left}{}", asked(explanation)),
         Cause::Terminating => format!("{left}, all terminating"),
         Cause::NoPodLeft => format!("{left}; the drain is about to end"),
         Cause::Ended => "The drain has ended".to_owned(),
@@ -67,13 +70,20 @@ fn condition_text(explanation: &Explanation, cause: Cause) -> String {
             if more > 0 {
                 texts.push(format!("{more} blocked by other causes"));
             }
-            format!("{left}, {}. {}", texts.join(", "), forced(explanation.blocked_forced_from))
+            let (texts, asked) = (texts.join(", "), asked(explanation));
+            format!("{left}, {texts}{asked}. {}", forced(explanation.blocked_forced_from))
         }
     }
 }
 
 fn not_evicted(explanation: &Explanation) -> usize {
-    explanation.counts.waiting + explanation.counts.later + explanation.counts.unknown
+    let counts = &explanation.counts;
+    counts.waiting + counts.later + counts.asked_to_wait + counts.unknown
+}
+
+/// "; 2 pods wait (sundown.dev/drain: wait) until 2026-01-01T00:30:00Z at the latest".
+fn asked(explanation: &Explanation) -> String {
+    explanation.asked_to_wait.iter().map(|asked| format!("; {}", asked.describe())).collect()
 }
 
 /// "2 blocked by data/store since 2026-01-01T00:00:00Z".

@@ -54,6 +54,7 @@ impl Fleet {
         for drain in self.drains.values().filter_map(|state| state.drain()) {
             let status = drain.status(self.now);
             counts.waiting += status.counts.waiting + status.counts.unknown;
+            counts.waiting += status.counts.later + status.counts.asked_to_wait;
             counts.blocked += status.counts.blocked;
             counts.terminating += status.counts.leaving;
             for blocked in status.blocked {

@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 42] = [
+const ALLOWED: [&str; 43] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -20,6 +20,7 @@ const ALLOWED: [&str; 42] = [
     "--evict-after",
     "--exclude-from-load-balancers",
     "--force-after",
+    "--honor",
     "--impaired-after",
     "--join-timeout",
     "--launch-daemonset",

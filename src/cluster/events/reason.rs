@@ -135,6 +135,18 @@ reasons! {
          with `--pod-events=all`."
         => "Nothing now. A pod that needs longer than a spot notice gives (120 s in all) does not \
             belong on spot instances.";
+    /// A pod waits because it asks for that.
+    EvictionDelayed [Normal] [Pod]
+        "The node of the pod is being drained, and the pod asks to wait. The message names the \
+         annotation or label, and until when the pod waits at the latest. Written once for each pod \
+         and leader."
+        => "Nothing: [what a pod can ask for](pods.md#what-a-pod-can-ask-for).";
+    /// What a pod asks for has no meaning.
+    PodSettingIgnored [Warning] [Pod]
+        "The node of the pod is being drained, and an annotation or label of the pod has an unknown \
+         value, which the message names. The pod is drained as if it were absent. Written once for \
+         each pod and leader."
+        => "Correct the value: [what a pod can ask for](pods.md#what-a-pod-can-ask-for).";
     /// Pods have been blocked for a while.
     Blocked [Warning] [Node, Pod]
         "A pod has been blocked for more than 30 s. The Event on the pod gives the reason and the \

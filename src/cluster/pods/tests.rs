@@ -1,13 +1,13 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 
 use super::*;
 use crate::{
     cluster::fake::{Fake, Fault, PODS, pod, settle},
-    domain::{Phase, seconds},
+    domain::{Phase, Wish, seconds},
 };
 
 fn feed(fake: &Fake, own_watches: usize) -> (PodFeed, PodEvents) {
@@ -71,7 +71,9 @@ async fn a_node_has_one_list_and_one_watch_of_its_own() {
 async fn a_pod_is_read_as_the_drain_needs_it() {
     let fake = Fake::default();
     let mut odd = pod("p1", "a");
-    odd["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x", "other": "y"});
+    odd["metadata"]["annotations"] = json!({
+        "kubernetes.io/config.mirror": "x", "other": "y", "sundown.dev/drain": "wait"
+    });
     odd["metadata"]["finalizers"] = json!(["example.com/wait"]);
     odd["spec"]["tolerations"] =
         json!([{"operator": "Exists"}, {"key": "sundown.dev/interruption", "operator": "Exists"}]);
@@ -88,6 +90,7 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
     fake.put(PODS, bare);
     let mut damaged = pod("p3", "a");
     damaged["metadata"]["labels"] = json!("none");
+    damaged["metadata"]["annotations"] = json!({"other": 1, "sundown.dev/drain": "skip"});
     damaged["status"] = json!([]);
     damaged["spec"]["volumes"] = json!([{"name": "a", "ephemeral": {}}]);
     fake.put(PODS, damaged);
@@ -103,6 +106,11 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
     assert_eq!(
         (p1.grace, p1.owner.as_ref().unwrap().kind.as_str(), p1.labels.get("app")),
         (seconds(20), "ReplicaSet", Some("web"))
+    );
+    let honored = [p1, p2, p3].map(|pod| pod.wishes.honored(&BTreeSet::new()));
+    assert_eq!(
+        honored.map(|it| it.map(|(_, wish)| wish)),
+        [Some(Wish::Wait), None, Some(Wish::Skip)]
     );
     assert_eq!([p1.has_claims, p2.has_claims, p3.has_claims], [true, false, true]);
     assert!(!p2.mirror && !p2.finalizers && !p2.tolerates_us && !p2.ready && p2.owner.is_none());

@@ -9,7 +9,9 @@ use serde::{
 use serde_json::Value;
 
 use super::{Condition, moment, only, or_default};
-use crate::domain::{MIRROR, NodeName, Owner, Phase, Pod, PodKey, TAINT};
+use crate::domain::{
+    Labels, MIRROR, NodeName, Owner, Phase, Pod, PodKey, PodWishes, TAINT, WishKey,
+};
 
 #[derive(Deserialize)]
 struct SlimPod {
@@ -33,8 +35,8 @@ struct PodMeta {
     deletion_timestamp: String,
     #[serde(default, deserialize_with = "or_default")]
     labels: BTreeMap<String, String>,
-    #[serde(default, deserialize_with = "mirror_annotation", rename = "annotations")]
-    mirror: bool,
+    #[serde(default, deserialize_with = "used_annotations")]
+    annotations: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "or_default")]
     owner_references: Vec<OwnerReference>,
     #[serde(default, deserialize_with = "or_default")]
@@ -90,8 +92,19 @@ struct PodStatus {
     conditions: Vec<Condition>,
 }
 
-fn mirror_annotation<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
-    only(d, |key| key == MIRROR).map(|kept| !kept.is_empty())
+fn is_used(key: &str) -> bool {
+    key == MIRROR || WishKey::is_annotation(key)
+}
+
+fn used_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
+    only(d, is_used)
+}
+
+/// The annotations of a damaged pod: a value that is not a string is read as empty.
+fn salvaged_annotations(value: &Value) -> BTreeMap<String, String> {
+    let all = value.pointer("/metadata/annotations").and_then(Value::as_object);
+    let used = all.into_iter().flatten().filter(|(key, _)| is_used(key));
+    used.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 /// A pod, and whether only a part of it could be read.
@@ -124,7 +137,7 @@ fn salvage(value: &Value) -> Option<SlimPod> {
         creation_timestamp: part(value, "/metadata/creationTimestamp").unwrap_or_default(),
         deletion_timestamp: part(value, "/metadata/deletionTimestamp").unwrap_or_default(),
         labels: part(value, "/metadata/labels").unwrap_or_default(),
-        mirror: value.pointer("/metadata/annotations").is_some_and(|a| a.get(MIRROR).is_some()),
+        annotations: salvaged_annotations(value),
         owner_references: part(value, "/metadata/ownerReferences").unwrap_or_default(),
         finalizers: part(value, "/metadata/finalizers").unwrap_or_default(),
     };
@@ -145,11 +158,13 @@ fn salvage(value: &Value) -> Option<SlimPod> {
 impl From<SlimPod> for Pod {
     fn from(SlimPod { metadata, spec, status }: SlimPod) -> Self {
         let grace = spec.termination_grace_period_seconds.unwrap_or(30);
+        let (labels, annotations) = (Labels::from_iter(metadata.labels), metadata.annotations);
         Self {
             key: PodKey { namespace: metadata.namespace.into(), name: metadata.name },
             uid: metadata.uid.into(),
             node: Some(spec.node_name).filter(|n| !n.is_empty()).map(NodeName::from),
-            labels: metadata.labels.into_iter().collect(),
+            wishes: PodWishes::read(|key| annotations.get(key).map(String::as_str), &labels),
+            labels,
             phase: match status.phase.as_str() {
                 "Pending" => Phase::Pending,
                 "Running" => Phase::Running,
@@ -165,7 +180,7 @@ impl From<SlimPod> for Pod {
             owner: metadata.owner_references.into_iter().find(|o| o.controller).map(|o| {
                 Box::new(Owner { api_version: o.api_version, kind: o.kind, name: o.name })
             }),
-            mirror: metadata.mirror,
+            mirror: annotations.contains_key(MIRROR),
             tolerates_us: spec.tolerations.iter().any(|t| t.key == TAINT),
             priority: spec.priority,
             finalizers: !metadata.finalizers.is_empty(),

@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
-        KindThen, PodOrder, WaitForVolumes, WeeklyWindow,
+        KindThen, PodOrder, WaitForVolumes, WeeklyWindow, WishKey,
     },
 };
 
@@ -160,6 +160,12 @@ pub struct DrainArgs {
         value_delimiter = ','
     )]
     pub drain_daemonset: Vec<DaemonSetName>,
+    /// What pods ask other tools for, and Sundown honors, too: `cluster.x-k8s.io/drain`,
+    /// `karpenter.sh/do-not-disrupt` or `cluster-autoscaler.kubernetes.io/safe-to-evict`;
+    /// repeatable (in the variable: separated by commas). It always honors the annotation
+    /// `sundown.dev/drain` of a pod
+    #[arg(long, env = "SUNDOWN_HONOR", value_name = "KEY", value_delimiter = ',')]
+    pub honor: Vec<WishKey>,
     /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction,
     /// so that a Job's pod failure policy does not count a failure. Needs the permission to patch
     /// `pods/status`. The delete follows within 1 s, whatever the answer is

@@ -1,6 +1,6 @@
 //! The flags of drains.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{at_most_16, within};
 use crate::{
@@ -100,6 +100,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         ));
     }
     at_most_16("drain-daemonset", a.drain_daemonset.len())?;
+    at_most_16("honor", a.honor.len())?;
     let impaired = impaired(a, &responses)?;
     let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
     let max_in_flight_per_budget =
@@ -129,6 +130,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         force_after: a.force_after,
         pod_order: a.pod_order.clone(),
         drained_daemon_sets: a.drain_daemonset.clone(),
+        honored: a.honor.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         exclude: a.exclude_from_load_balancers,
         compat: a.compat,
         disruption_target: a.disruption_target,

@@ -104,6 +104,7 @@ pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
         force: config.force_after,
         order: config.pod_order.clone(),
         drained_daemon_sets: config.drained_daemon_sets.iter().cloned().collect(),
+        honored: config.honored.iter().copied().collect(),
         min_drain: config.min_time,
         ..drain::Settings::default()
     }

@@ -6,7 +6,7 @@ use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     config::PodEvents,
     controller::context::Term,
-    domain::{NodeName, PodKey, PodUid},
+    domain::{Moment, NodeName, PodKey, PodUid, Wish, WishKey},
     drain::{Class, DeleteWhy, Note, Order},
     fleet::{DrainEvent, came_back},
 };
@@ -107,6 +107,18 @@ impl Term {
                 self.note_about_node(node, EventReason::PodsComeBack, message);
             }
             Note::VolumeWaitEnded { end, took } => self.report_volumes(node, end, *took),
+            Note::Wish { pod, uid, key, wish, until } => {
+                self.report_wish(node, (pod, uid), (*key, *wish), *until);
+            }
+            Note::UnknownWish { pod, uid, key, value } => {
+                warn!(%pod, %key, value, "A pod's annotation or label has an unknown value, so it \
+                    has no effect.");
+                let message = format!(
+                    "its node is being drained, and {key} is `{value}`, an unknown value without \
+                     effect"
+                );
+                self.note_pod(node, pod, uid, EventReason::PodSettingIgnored, &message);
+            }
             Note::OrphanedDaemonSet { pod, daemon_set } => {
                 warn!(%pod, daemon_set, "A pod's DaemonSet does not exist; the pod is drained like \
                     any other.");
@@ -115,6 +127,41 @@ impl Term {
                 self.note_about_node(node, EventReason::OrphanedDaemonSetPod, message);
             }
         }
+    }
+
+    fn report_wish(
+        &self,
+        node: &NodeName,
+        (pod, uid): (&PodKey, &PodUid),
+        (key, wish): (WishKey, Wish),
+        until: Option<Moment>,
+    ) {
+        let until = match (wish, until) {
+            (Wish::Skip, _) => {
+                info!(%pod, %key, "A pod stays on the node, because it asks for that.");
+                return;
+            }
+            (Wish::Last, _) => {
+                info!(%pod, %key, "A pod is evicted after all others, because it asks for that.");
+                return;
+            }
+            (_, None) => {
+                info!(%pod, %key, "A pod asks to wait, but its drain is too short for that.");
+                return;
+            }
+            (_, Some(Moment::MAX)) => "until it has finished".to_owned(),
+            (_, Some(until)) => format!("until {until:.0} at the latest"),
+        };
+        info!(%pod, %key, until, "A pod is not evicted yet, because it asks for that.");
+        let key = key.of_waiting_pod();
+        self.note(EventNote {
+            about: About::Pod(pod.clone(), uid.clone()),
+            severity: Severity::Normal,
+            reason: EventReason::EvictionDelayed,
+            message: format!(
+                "its node is being drained, and the pod waits ({key}) {until} (node {node})"
+            ),
+        });
     }
 
     fn note_pod(

@@ -23,6 +23,7 @@ mod unanswered;
 mod untried;
 mod verification;
 mod volumes;
+mod wishes;
 mod withdrawn;
 mod world;
 
@@ -31,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::domain::{
     ApiAnswer, Budget, BudgetKey, DaemonSetState, DrainSettings, ForceAfter, Limits, Moment, Owner,
-    Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds,
+    Phase as PodPhase, Pod, PodKey, PodUid, PodWishes, Selector, seconds,
 };
 
 /// `secs` seconds after the start of the test.
@@ -65,6 +66,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         priority: 0,
         finalizers: false,
         has_claims: false,
+        wishes: PodWishes::default(),
     }
 }
 

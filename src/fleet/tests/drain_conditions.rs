@@ -4,8 +4,9 @@ use super::{transitions::held, *};
 use crate::{
     domain::{
         BudgetKey, DRAIN_IN_PROGRESS, IGNORE, PodKey, RECORD, ShownCondition, ShownDrain, TAINT,
+        WishKey,
     },
-    drain::{BlockReason, BlockedPod, Counts, Explanation, Phase, Wait, tests::pod},
+    drain::{AskedToWait, BlockReason, BlockedPod, Counts, Explanation, Phase, Wait, tests::pod},
     fleet::{drain_conditions::ConditionQueue, explained, facts::BudgetsOfTurn},
     record::{
         DrainConditions, DrainConditionsChange, drain_conditions_change, tests::release_node,
@@ -35,7 +36,21 @@ fn draining(blocked: Vec<BlockedPod>, waiting: usize) -> Explanation {
         leaving: 7 - waiting - blocked.len(),
         ..Counts::default()
     };
-    Explanation { phase: Phase::Draining, wait: None, counts, blocked, blocked_forced_from: None }
+    Explanation {
+        phase: Phase::Draining,
+        wait: None,
+        counts,
+        blocked,
+        blocked_forced_from: None,
+        asked_to_wait: Vec::new(),
+    }
+}
+
+/// The same drain, where two of the pods that were leaving ask to wait.
+fn asking(of: Explanation) -> Explanation {
+    let counts = Counts { asked_to_wait: 2, leaving: of.counts.leaving - 2, ..of.counts };
+    let asked = AskedToWait { key: WishKey::Karpenter, pods: 2, until: at(60) };
+    Explanation { counts, asked_to_wait: vec![asked], ..of }
 }
 
 fn in_phase(phase: Phase) -> Explanation {
@@ -53,6 +68,7 @@ fn the_conditions_say_what_a_drain_is_about() {
     let store = |name| blocked(name, R::Pdb, &["store"], 5);
     let since = "since 2026-01-01T00:00:05Z";
     let not_forced = "No blocked pod is deleted by force.";
+    let wait = "2 pods wait (karpenter.sh/do-not-disrupt) until 2026-01-01T00:01:00Z at the latest";
     let empty = Explanation { counts: Counts::default(), ..draining(Vec::new(), 0) };
     for (explanation, reason, text) in [
         (
@@ -102,6 +118,17 @@ fn the_conditions_say_what_a_drain_is_about() {
             draining(vec![store("a"), store("b")], 0),
             "BlockedByBudget",
             format!("7 pods left, 2 blocked by data/store {since}. {not_forced}"),
+        ),
+        (
+            asking(draining(Vec::new(), 1)),
+            "Evicting",
+            format!("7 pods left, 3 not evicted yet; {wait}"),
+        ),
+        (asking(draining(Vec::new(), 0)), "PodsAskToWait", format!("7 pods left; {wait}")),
+        (
+            asking(draining(vec![store("a")], 0)),
+            "BlockedByBudget",
+            format!("7 pods left, 1 blocked by data/store {since}; {wait}. {not_forced}"),
         ),
         (
             Explanation {

@@ -26,6 +26,7 @@ mod settings;
 mod traces;
 mod trouble;
 mod volumes;
+mod wishes;
 
 use sundown::{
     domain::Moment,

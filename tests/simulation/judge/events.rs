@@ -86,6 +86,8 @@ const ROWS: &[Row] = &[
         j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))
     }),
     ("ShortenedGrace", WARNING, POD, |j, e, at| j.removed(e, at).any(|(_, is_short)| is_short)),
+    ("EvictionDelayed", NORMAL, POD, |_, _, _| true),
+    ("PodSettingIgnored", WARNING, POD, |_, _, _| true),
     ("Blocked", WARNING, BOTH, |j, e, at| j.is_held_up(e, at)),
     ("VolumesAttached", &["Normal", "Warning"], NODE, |j, e, at| {
         j.was_drained(&e.name, at) && j.is_empty_about(&e.name, at)

@@ -791,7 +791,7 @@ pub fn is_open(page: &Page) -> bool {
 /// Whether a drain has to wait for this pod.
 pub fn counts(pod: &PodRef) -> bool {
     // What a pod is, its name says: in seeds `mirror-0`, in tests `fluentd-daemon` and the like.
-    !["mirror", "finished", "tolerant", "tolerates-us", "daemon"]
+    !["mirror", "finished", "tolerant", "tolerates-us", "daemon", "skipped"]
         .iter()
         .any(|k| pod.name.contains(k))
 }

@@ -75,6 +75,8 @@ impl Reader<'_> {
             drain.explain(now, |_| &self.facts.budgets[..], |pod| self.known_block(pod, accepted));
         let machine = drain.status(now);
         status.remarks.extend(waiting_groups(machine.counts.later, machine.next_group_at));
+        let asked = explanation.asked_to_wait.iter().map(|asked| format!("{}.", asked.describe()));
+        status.remarks.extend(asked);
         for pod in &explanation.blocked {
             status.blocked.push(BlockedPod {
                 pod: pod.pod.to_string(),
@@ -86,8 +88,9 @@ impl Reader<'_> {
                 needs: pod.reason.needs(),
             });
         }
-        let Counts { left: count, waiting, later, unknown, blocked, leaving, .. } =
-            explanation.counts;
+        let Counts {
+            left: count, waiting, later, asked_to_wait, unknown, blocked, leaving, ..
+        } = explanation.counts;
         for gate in status.gates.iter_mut().filter(|gate| gate.state == GateState::Waits) {
             if count == 0 {
                 gate.state = GateState::Holds;
@@ -96,7 +99,7 @@ impl Reader<'_> {
         if count == 0 {
             status.remarks.extend(self.attached_volumes(node, resumed_at));
         }
-        let waiting = waiting + later + unknown;
+        let waiting = waiting + later + asked_to_wait + unknown;
         status.pods = Some(Pods { left: count, waiting, blocked, leaving });
         let left: Vec<&Pod> = drain.pods_left().collect();
         status.nothing_to_force = unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());

@@ -27,7 +27,7 @@ use crate::{
     controller::{drain_settings, limit_settings},
     domain::{
         Budget, BudgetKey, DaemonSetState, KEEP_CORDONED, Moment, Node, Owner, PAUSE, Phase, Pod,
-        PodKey, RECORD, Selector, TAINT, Taint, seconds,
+        PodKey, PodWishes, RECORD, Selector, TAINT, Taint, seconds,
     },
     drain::{BlockReason, Drain, Start},
     fleet::limits_of,
@@ -91,6 +91,7 @@ fn pod(name: &str) -> Pod {
         priority: 0,
         finalizers: false,
         has_claims: false,
+        wishes: PodWishes::default(),
     }
 }
 

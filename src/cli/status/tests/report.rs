@@ -51,6 +51,19 @@ fn pods_that_wait_for_earlier_groups_are_a_remark_with_the_time_when_the_wait_is
 }
 
 #[test]
+fn pods_that_ask_to_wait_are_a_remark_and_are_not_blocked_by_their_budget() {
+    let asks = |key: &str| (key == "sundown.dev/drain").then_some("wait");
+    let wishes = PodWishes::read(asks, &crate::domain::Labels::default());
+    let mut facts = draining(&[Pod { wishes, ..pod("job") }, pod("web")]);
+    facts.budgets = vec![budget("job", 0)];
+    let status = report(&facts, None).nodes.remove(0);
+    let [remark] = &status.remarks[..] else { panic!("{:?}", status.remarks) };
+    let start = "1 pod waits (sundown.dev/drain: wait) until ";
+    assert!(remark.starts_with(start) && remark.ends_with("at the latest."), "{remark}");
+    assert!(status.blocked.is_empty() && status.pods.unwrap().waiting == 2);
+}
+
+#[test]
 fn each_setting_in_force_has_its_source_and_a_bad_annotation_is_a_remark() {
     let settings = r#""hook":"sundown","settings":{"drain-timeout":"20m","complete-delay":"9s"}"#;
     let record = hook(3350).replace(r#""hook":"sundown""#, settings);

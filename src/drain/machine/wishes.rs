@@ -1,0 +1,53 @@
+//! Reports what pods ask for by annotations and labels.
+
+use super::Drain;
+use crate::{
+    domain::{Moment, Pod, PodUid},
+    drain::{
+        Effect, Note,
+        pod::{Disposition, Rules},
+    },
+};
+
+impl Drain {
+    /// Whether this pod waits because it asks for that.
+    pub(in crate::drain) fn asks_to_wait(&self, pod: &Pod, now: Moment) -> bool {
+        let rules = self.rules(now);
+        let entry = self.pods.get(&pod.uid);
+        let until = entry.and_then(|entry| entry.asks_to_wait_until(&rules));
+        until.is_some_and(|(_, until)| now < until)
+    }
+
+    /// Reports what a pod asks for, once, and what of it has no meaning. A drain that evicts no pod
+    /// reports nothing.
+    pub(super) fn note_wishes(&mut self, uid: &PodUid, rules: &Rules) {
+        if !self.limits.response.evicts() {
+            return;
+        }
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        let pod = &entry.pod;
+        let stays_anyway = pod.mirror || pod.tolerates_us || pod.phase.is_finished();
+        if entry.wish_reported || pod.wishes.is_empty() || stays_anyway || entry.own {
+            return;
+        }
+        // The pods of a DaemonSet stay, too.
+        let is_daemon = pod.owner.as_ref().is_some_and(|owner| owner.is_daemon_set());
+        if is_daemon && entry.disposition != Disposition::Counts {
+            return;
+        }
+        entry.wish_reported = true;
+        let note = |(key, value): (_, &str)| Note::UnknownWish {
+            pod: pod.key.clone(),
+            uid: uid.clone(),
+            key,
+            value: value.to_owned(),
+        };
+        let unknown = pod.wishes.unknown(&rules.settings.honored).map(note).map(Effect::Note);
+        self.effects.extend(unknown);
+        if let Some((key, wish)) = entry.wish(&rules.settings) {
+            let until = entry.asks_to_wait_until(rules).map(|(_, until)| until);
+            let (pod, uid) = (pod.key.clone(), uid.clone());
+            self.effects.push(Effect::Note(Note::Wish { pod, uid, key, wish, until }));
+        }
+    }
+}
