@@ -9,6 +9,7 @@ pub mod defaults;
 mod error;
 mod print;
 mod published;
+mod rules_file;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -16,7 +17,7 @@ mod validate_outputs;
 mod values;
 mod without_effect;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 pub use args::{
     AwsArgs, DrainArgs, ElectionArgs, KubeArgs, LaunchArgs, LeaseArgs, LogArgs, OursArgs,
@@ -25,14 +26,15 @@ pub use args::{
 pub use error::ConfigError;
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use published::{PublishedService, PublishedSweep};
+pub(crate) use rules_file::read as read_rules;
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 pub use without_effect::{WithoutEffect, without_effect};
 
 use crate::{
     domain::{
         AllowedSettings, ChangeSchedule, Compat, DaemonSetName, EvictAfterByKind, Exclusion,
-        ForceAfter, GoneNodes, HookResult, NodeName, PodKey, PodOrder, Responses, Selector,
-        WaitForVolumes, WishKey,
+        ForceAfter, GoneNodes, HookResult, NodeName, PodKey, PodOrder, PodRules, Responses,
+        Selector, WaitForVolumes, WishSource,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -58,6 +60,8 @@ pub struct Config {
     pub kube: KubeConfig,
     /// Logs, metrics, probes, Events on pods, and traces.
     pub service: ServiceConfig,
+    /// The rules about pods, as they were in `drain.rules_file` at the start.
+    pub pod_rules: Arc<PodRules>,
     /// How notifications are sent; `None`: not at all.
     pub webhook: Option<webhook::Settings>,
     /// Report what would be done, and write nothing to AWS or Kubernetes.
@@ -135,8 +139,10 @@ pub struct DrainConfig {
     pub pod_order: PodOrder,
     /// DaemonSets whose pods are evicted: at most 16.
     pub drained_daemon_sets: Vec<DaemonSetName>,
+    /// The file with the administrator's rules about pods. `None`: there is none.
+    pub rules_file: Option<PathBuf>,
     /// The keys of other tools by which pods may ask for something, each once.
-    pub honored: Vec<WishKey>,
+    pub honored: Vec<WishSource>,
     /// When nodes leave load balancers; `None`: early for spot, capacity and state
     /// changes, late for hooks.
     pub exclude: Option<Exclusion>,

@@ -86,9 +86,12 @@ impl DrainConfig {
         let daemon_sets = self.drained_daemon_sets.iter();
         let daemon_sets = daemon_sets.map(|name| format!("--drain-daemonset={name} "));
         let daemon_sets = daemon_sets.collect::<Vec<_>>().concat();
-        let honored: String = self.honored.iter().map(|key| format!("--honor={key} ")).collect();
+        let honored = self.honored.iter().map(|key| format!("--honor={key} "));
+        let honored = honored.collect::<Vec<_>>().concat();
+        // Readers only learn that there are rules.
+        let rules = if self.rules_file.is_some() { "--rules-file=given " } else { "" };
         format!(
-            "{}{}{evict_after}{gone}{daemon_sets}{honored}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
+            "{}{}{evict_after}{gone}{daemon_sets}{honored}{rules}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
              --complete-delay={} --min-drain-time={} --rebalance-ttl={} --scheduled-lead={}{window}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
@@ -144,6 +147,7 @@ mod tests {
             "--pod-order=priority:0,1000",
             "--drain-daemonset=logging/fluent-bit --drain-daemonset=kube-system/shipper",
             "--honor=cluster.x-k8s.io/drain --honor=karpenter.sh/do-not-disrupt",
+            "--rules-file=given",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();

@@ -23,6 +23,26 @@ fn run(flags: &[&str]) -> Result<Config, String> {
 }
 
 #[test]
+fn a_bad_file_with_rules_is_an_error_at_the_start() {
+    let name = format!("sundown-rules-at-start-{}.yaml", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let started = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        run(&["--queue-url", QUEUE, "--rules-file", file.to_str().unwrap()])
+    };
+    assert_eq!(started("rules: [{behavior: Skip}]").unwrap().pod_rules.count(), 1);
+    let error = started("rules:\n- behavior: Evict\n  forceAfter: soon\n").unwrap_err();
+    for words in
+        ["--rules-file (SUNDOWN_RULES_FILE)", "line 3: rules[0].forceAfter is `soon`", "never"]
+    {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    assert!(run(&["--queue-url", QUEUE, "--rules-file", "/none"]).unwrap_err().contains("read"));
+    assert_eq!(run(&["--queue-url", QUEUE]).unwrap().pod_rules.count(), 0);
+}
+
+#[test]
 fn a_queue_is_all_that_must_be_given() {
     let config = run(&["--queue-url", QUEUE]).unwrap();
     assert_eq!(config.queue.urls.iter().map(|q| q.url.as_str()).collect::<Vec<_>>(), [QUEUE]);

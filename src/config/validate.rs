@@ -6,15 +6,17 @@ use std::{collections::BTreeSet, time::Duration};
 
 pub(super) use self::drain::drain;
 use super::{
-    AwsConfig, Config, ElectionConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig,
+    AwsConfig, Config, DrainConfig, ElectionConfig, KubeConfig, OursConfig, QueueConfig,
+    ServiceConfig,
     args::{LaunchArgs, LeaseArgs, RunArgs},
     defaults as d,
     error::ConfigError,
+    read_rules,
     validate_outputs::{traces, trial, webhook},
     values::{Environment, duration_text, given},
 };
 use crate::{
-    domain::{NodeName, PodKey, seconds},
+    domain::{NodeName, PodKey, PodRules, seconds},
     election,
     observe::logs,
     triage::{HookGlobs, LONGEST_PAUSE, LaunchPolicy},
@@ -34,6 +36,7 @@ impl RunArgs {
         let ours = ours(&self)?;
         let launch = launch(&self.launch)?;
         let drain = drain(&self.drain)?;
+        let pod_rules = pod_rules(&drain)?.into();
         if drain.impaired.is_some() && ours.sweep_interval.is_none() {
             let remedy =
                 "the sweep finds sick instances; use 30s to 10m, or remove --on impaired=…";
@@ -58,6 +61,7 @@ impl RunArgs {
             ours,
             launch,
             drain,
+            pod_rules,
             election,
             aws,
             kube,
@@ -68,6 +72,13 @@ impl RunArgs {
             trial,
         })
     }
+}
+
+/// The rules about pods. Errs if their file is bad.
+fn pod_rules(drain: &DrainConfig) -> Result<PodRules, ConfigError> {
+    let Some(path) = &drain.rules_file else { return Ok(PodRules::default()) };
+    let path_text = path.display().to_string();
+    read_rules(path).map_err(|error| ConfigError::new("rules-file", Some(&path_text), error))
 }
 
 impl LeaseArgs {

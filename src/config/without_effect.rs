@@ -56,7 +56,7 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
             .to_owned()
     };
     let change = || needs_response(Kind::ScheduledChange, "drain");
-    let table: [(&'static str, bool, &dyn Fn() -> String); 15] = [
+    let table: [(&'static str, bool, &dyn Fn() -> String); 16] = [
         (
             "--hook-result-on-failure",
             drain.hook_result_on_failure != HookResult::Continue
@@ -108,6 +108,7 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
             !drain.drained_daemon_sets.is_empty() && drains_nothing,
             &only_drained,
         ),
+        ("--rules-file", drain.rules_file.is_some() && drains_nothing, &only_drained),
         ("--honor", !drain.honored.is_empty() && drains_nothing, &only_drained),
         ("--drain-conditions", drain.drain_conditions && drains_nothing, &only_drained),
         ("--out-of-service-taint", drain.gone_nodes.taint && drains_nothing, &only_drained),

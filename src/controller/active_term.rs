@@ -13,7 +13,7 @@ use super::{
     impaired_sweep,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
     intake_slot::IntakeSlot,
-    message_reader, return_sweep, scheduled_events,
+    message_reader, pod_rules, return_sweep, scheduled_events,
     service::{Parts, STUCK},
     shared::Shared,
     sweep,
@@ -55,6 +55,7 @@ impl ActiveTerm {
             let mut lease = keeper.state();
             let is_paused = lease.borrow_and_update().is_paused;
             term.send(crate::fleet::Input::PausedAll(is_paused));
+            pod_rules::begin(&term);
             term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), lease, is_paused));
             let (in_service, seen_in_service) = mpsc::unbounded_channel();

@@ -3,8 +3,8 @@
 //! - The process: `service` has [`serve`], the one function that `sundown run` and a simulation
 //!   call; leadership begins and ends there. `shared`: what all tasks share. `context`: what the
 //!   tasks of a term share besides. `conditions`: those of `/readyz`.
-//!   `housekeeping`: background checks on every replica. `dead_letters`: the depth of the
-//!   dead-letter queues.
+//!   `housekeeping`: background checks on every replica. `pod_rules`: the rules
+//!   about pods. `dead_letters`: the depth of the dead-letter queues.
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
 //!   `questions` decide about each of its interruptions, and `dry_report` reports what a dry run
 //!   would do. `decision_lines`: its log lines. `sweep` finds hooks whose message never came,
@@ -52,6 +52,7 @@ mod node_writer;
 mod notices;
 mod places;
 mod planned;
+mod pod_rules;
 mod questions;
 mod release;
 mod report;

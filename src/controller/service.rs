@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use aws_config::SdkConfig;
 use futures::future::join_all;
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
@@ -17,7 +18,7 @@ use super::{
     hooks::{LifecycleActions, heartbeat_answers::HeartbeatAnswers},
     housekeeping,
     intake_slot::IntakeSlot,
-    places,
+    places, pod_rules,
     scheduled_events::EventsAreFound,
     shared::Shared,
     trial::TRIAL_BEGINS,
@@ -252,6 +253,10 @@ fn start_background_tasks(
         parts.spawner.spawn_scoped(housekeeping),
         parts.spawner.spawn_scoped(shared.deleted_nodes.clone().follow()),
     ];
+    if let Some(path) = parts.config.drain.rules_file.clone() {
+        let following = pod_rules::follow(Arc::clone(shared), path);
+        tasks.push(parts.spawner.spawn_scoped(following));
+    }
     if !parts.config.queue.dead.is_empty() {
         // Not counted: a call that is refused here delays no drain, and must cause no alert.
         let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
@@ -322,6 +327,7 @@ fn start_shared(
         records_ready: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
         sinks: parts.sinks.clone(),
+        pod_rules: watch::Sender::new(Arc::clone(&config.pod_rules)),
         events_are_found: EventsAreFound::default(),
     })
 }

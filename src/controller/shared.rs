@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::{
     Board, Sinks, deleted_nodes::DeletedNodes, hooks::heartbeat_answers::HeartbeatAnswers,
     scheduled_events::EventsAreFound,
@@ -10,7 +12,7 @@ use crate::{
     aws::{Clients, Lookups},
     cluster::{BudgetWatch, Cluster, DaemonSets, NodeIndex, Recorder, lease::WriteGuard},
     config::Config,
-    domain::Moment,
+    domain::{Moment, PodRules},
     observe::{Metrics, ReadyFlag},
     runtime::{Clock, Random, Spawner},
     triage,
@@ -43,6 +45,8 @@ pub(super) struct Shared {
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
     pub(super) sinks: Sinks,
+    /// The last good rules about pods (`--rules-file`).
+    pub(super) pod_rules: watch::Sender<Arc<PodRules>>,
     /// Whether a scheduled change whose message is lost is found.
     pub(super) events_are_found: EventsAreFound,
 }

@@ -26,6 +26,7 @@ mod moment;
 mod node;
 mod pod;
 mod pod_order;
+mod pod_rules;
 mod pod_wish;
 mod region;
 mod reservation;
@@ -70,7 +71,8 @@ pub use node::{
 };
 pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use pod_order::{CRITICAL_PRIORITY, MAX_POD_GROUPS, PodOrder, PriorityBands};
-pub use pod_wish::{PodWishes, Wish, WishKey};
+pub use pod_rules::{MAX_POD_RULES, PodBehavior, PodMatch, PodRule, PodRules};
+pub use pod_wish::{PodWishes, Wish, WishSource};
 pub use region::{is_region, region_of_host};
 pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};

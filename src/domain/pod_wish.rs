@@ -7,10 +7,10 @@ use super::{Labels, parse_duration};
 /// The most characters of an unknown value that are kept.
 const KEPT: usize = 40;
 
-/// An annotation or label of pods by which they ask for something. If several keys of a pod do, the
-/// first one in this order counts.
+/// An annotation or label of pods by which they ask for something, or a rule about them. If several
+/// of them do, the first one in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WishKey {
+pub enum WishSource {
     /// The annotation of Sundown itself, which is always honored.
     Sundown,
     /// The label of Cluster API.
@@ -19,13 +19,15 @@ pub enum WishKey {
     Karpenter,
     /// The annotation of the Cluster Autoscaler.
     Autoscaler,
+    /// A rule of the administrator (`--rules-file`).
+    Rule,
 }
 
-impl WishKey {
-    /// Every key, the first one that counts first.
+impl WishSource {
+    /// Every key of a pod, the first one that counts first.
     pub const ALL: [Self; 4] = [Self::Sundown, Self::ClusterApi, Self::Karpenter, Self::Autoscaler];
 
-    /// The key in `metadata`.
+    /// The key in `metadata`, or the flag that gives the rules.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,17 +35,18 @@ impl WishKey {
             Self::ClusterApi => "cluster.x-k8s.io/drain",
             Self::Karpenter => "karpenter.sh/do-not-disrupt",
             Self::Autoscaler => "cluster-autoscaler.kubernetes.io/safe-to-evict",
+            Self::Rule => "--rules-file",
         }
     }
 
-    /// The annotation or label, as text about pods that wait because of it. It has the value if only
-    /// one value lets a pod wait.
+    /// The annotation or label, as text about pods that wait because of it. It has the value if
+    /// only one value lets a pod wait.
     #[must_use]
     pub const fn of_waiting_pod(self) -> &'static str {
         match self {
             Self::Sundown => "sundown.dev/drain: wait",
             Self::ClusterApi => "cluster.x-k8s.io/drain: wait-completed",
-            Self::Karpenter | Self::Autoscaler => self.as_str(),
+            Self::Karpenter | Self::Autoscaler | Self::Rule => self.as_str(),
         }
     }
 
@@ -53,17 +56,18 @@ impl WishKey {
         [Self::Sundown, Self::Karpenter, Self::Autoscaler].iter().any(|known| known.as_str() == key)
     }
 
-    /// What a value of this key asks for. `None`: it does not ask for anything. `Err`: the value has
-    /// no meaning.
+    /// What a value of this key asks for. `None`: it does not ask for anything. `Err`: the value
+    /// has no meaning.
     fn read(self, value: &str) -> Option<Result<Wish, Box<str>>> {
         let unknown = || Some(Err(value.chars().take(KEPT).collect::<String>().into_boxed_str()));
         let wish = match (self, value) {
-            (Self::Sundown, "wait") => Wish::Wait,
             (Self::Sundown, "last") => Wish::Last,
             (Self::Sundown, "skip") => Wish::Skip,
             (Self::ClusterApi, _) if value.eq_ignore_ascii_case("skip") => Wish::Skip,
             (Self::ClusterApi, _) if value.eq_ignore_ascii_case("wait-completed") => Wish::Wait,
-            (Self::Karpenter, "true") | (Self::Autoscaler, "false" | "on-completion") => Wish::Wait,
+            (Self::Sundown, "wait")
+            | (Self::Karpenter, "true")
+            | (Self::Autoscaler, "false" | "on-completion") => Wish::Wait,
             (Self::Karpenter, "false") | (Self::Autoscaler, "true") => return None,
             (Self::Karpenter, _) if value.len() <= KEPT => match parse_duration(value) {
                 Ok(age) => Wish::WaitUntilAge(age),
@@ -75,14 +79,14 @@ impl WishKey {
     }
 }
 
-impl fmt::Display for WishKey {
+impl fmt::Display for WishSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
 /// Parses a key that `--honor` enables.
-impl FromStr for WishKey {
+impl FromStr for WishSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -121,7 +125,7 @@ pub struct PodWishes(Box<[PodWish]>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PodWish {
-    key: WishKey,
+    key: WishSource,
     /// `Err`: a value without a meaning, at most [`KEPT`] characters.
     value: Result<Wish, Box<str>>,
 }
@@ -129,16 +133,17 @@ struct PodWish {
 impl PodWishes {
     /// Reads what a pod asks for. `annotations`: the value of an annotation.
     pub fn read<'a>(annotations: impl Fn(&str) -> Option<&'a str>, labels: &Labels) -> Self {
-        let wish = |key: WishKey| {
+        let wish = |key: WishSource| {
             let value = match key {
-                WishKey::ClusterApi => labels.get(key.as_str()),
-                WishKey::Sundown | WishKey::Karpenter | WishKey::Autoscaler => {
+                WishSource::ClusterApi => labels.get(key.as_str()),
+                WishSource::Rule => None,
+                WishSource::Sundown | WishSource::Karpenter | WishSource::Autoscaler => {
                     annotations(key.as_str())
                 }
             };
             Some(PodWish { key, value: key.read(value?)? })
         };
-        Self(WishKey::ALL.into_iter().filter_map(wish).collect())
+        Self(WishSource::ALL.into_iter().filter_map(wish).collect())
     }
 
     /// Whether the pod asks for nothing.
@@ -148,20 +153,23 @@ impl PodWishes {
     }
 
     /// What the pod asks for, and by which key. `enabled`: the keys that are honored besides
-    /// [`WishKey::Sundown`]. `None`: nothing that is honored.
+    /// [`WishSource::Sundown`]. `None`: nothing that is honored.
     #[must_use]
-    pub fn honored(&self, enabled: &BTreeSet<WishKey>) -> Option<(WishKey, Wish)> {
+    pub fn honored(&self, enabled: &BTreeSet<WishSource>) -> Option<(WishSource, Wish)> {
         self.of(enabled).find_map(|wish| Some((wish.key, *wish.value.as_ref().ok()?)))
     }
 
     /// The keys that are honored and have a value without a meaning, with at most 40 characters of
     /// the value.
-    pub fn unknown(&self, enabled: &BTreeSet<WishKey>) -> impl Iterator<Item = (WishKey, &str)> {
+    pub fn unknown(
+        &self,
+        enabled: &BTreeSet<WishSource>,
+    ) -> impl Iterator<Item = (WishSource, &str)> {
         self.of(enabled).filter_map(|wish| Some((wish.key, &**wish.value.as_ref().err()?)))
     }
 
-    fn of(&self, enabled: &BTreeSet<WishKey>) -> impl Iterator<Item = &PodWish> {
-        let is_honored = |key: &WishKey| *key == WishKey::Sundown || enabled.contains(key);
+    fn of(&self, enabled: &BTreeSet<WishSource>) -> impl Iterator<Item = &PodWish> {
+        let is_honored = |key: &WishSource| *key == WishSource::Sundown || enabled.contains(key);
         self.0.iter().filter(move |wish| is_honored(&wish.key))
     }
 }
@@ -179,12 +187,12 @@ mod tests {
         let find = |key: &str| pairs.iter().find(|(k, _)| *k == key).map(|(_, value)| *value);
         PodWishes::read(
             find,
-            &Labels::from_iter(pairs.iter().filter(|(key, _)| *key == CAPI).copied()),
+            &pairs.iter().filter(|(key, _)| *key == CAPI).copied().collect::<Labels>(),
         )
     }
 
-    fn all() -> BTreeSet<WishKey> {
-        WishKey::ALL.into()
+    fn all() -> BTreeSet<WishSource> {
+        WishSource::ALL.into()
     }
 
     #[test]
@@ -227,8 +235,8 @@ mod tests {
             let wishes = of(&[(key, value)]);
             assert_eq!(wishes.honored(&all()), None, "{key}: {value}");
             let unknown: Vec<_> = wishes.unknown(&all()).collect();
-            assert_eq!(unknown.len(), 1, "{key}: {value}");
-            assert!(unknown[0].0.as_str() == key && unknown[0].1.chars().count() <= KEPT);
+            let [(found, kept)] = unknown[..] else { panic!("{key}: {value}") };
+            assert!(found.as_str() == key && kept.chars().count() <= KEPT);
         }
     }
 
@@ -237,35 +245,39 @@ mod tests {
         let wishes = of(&[(KARPENTER, "true"), (AUTOSCALER, "what")]);
         assert_eq!(wishes.honored(&BTreeSet::new()), None);
         assert_eq!(wishes.unknown(&BTreeSet::new()).count(), 0);
-        let karpenter = [WishKey::Karpenter].into();
-        assert_eq!(wishes.honored(&karpenter), Some((WishKey::Karpenter, Wish::Wait)));
+        let karpenter = [WishSource::Karpenter].into();
+        assert_eq!(wishes.honored(&karpenter), Some((WishSource::Karpenter, Wish::Wait)));
         assert_eq!(
             of(&[("sundown.dev/drain", "skip")]).honored(&BTreeSet::new()),
-            Some((WishKey::Sundown, Wish::Skip))
+            Some((WishSource::Sundown, Wish::Skip))
         );
     }
 
     #[test]
     fn of_several_wishes_that_of_sundowns_own_key_counts() {
         let both = of(&[(KARPENTER, "true"), ("sundown.dev/drain", "last")]);
-        assert_eq!(both.honored(&all()), Some((WishKey::Sundown, Wish::Last)));
+        assert_eq!(both.honored(&all()), Some((WishSource::Sundown, Wish::Last)));
         let bad = of(&[(KARPENTER, "true"), ("sundown.dev/drain", "later")]);
-        assert_eq!(bad.honored(&all()), Some((WishKey::Karpenter, Wish::Wait)));
+        assert_eq!(bad.honored(&all()), Some((WishSource::Karpenter, Wish::Wait)));
     }
 
     #[test]
     fn honor_takes_the_keys_of_other_tools_and_names_them() {
-        for key in WishKey::ALL {
-            assert_eq!(key.as_str().parse::<WishKey>().is_ok(), key != WishKey::Sundown, "{key}");
+        for key in WishSource::ALL {
+            assert_eq!(
+                key.as_str().parse::<WishSource>().is_ok(),
+                key != WishSource::Sundown,
+                "{key}"
+            );
         }
-        let refused = "karpenter.sh/do-not-evict".parse::<WishKey>().unwrap_err();
+        let refused = "karpenter.sh/do-not-evict".parse::<WishSource>().unwrap_err();
         assert!(refused.contains(CAPI) && refused.contains(AUTOSCALER), "{refused}");
-        let own = "sundown.dev/drain".parse::<WishKey>().unwrap_err();
+        let own = "sundown.dev/drain".parse::<WishSource>().unwrap_err();
         assert!(own.contains("always honored"), "{own}");
     }
 
     #[test]
     fn a_pod_that_asks_for_nothing_has_nothing_in_memory() {
-        assert!(of(&[]).is_empty() && size_of::<PodWishes>() == 16);
+        assert!(of(&[]).is_empty() && size_of::<PodWishes>() == 2 * size_of::<usize>());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{BlockReason, DispatchInput};
-use crate::domain::{Moment, Owner, PodKey, PodUid, VolumeWaitEnd, Wish, WishKey};
+use crate::domain::{Moment, Owner, PodKey, PodUid, VolumeWaitEnd, Wish, WishSource};
 
 /// What a drain asks its caller to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,11 +123,11 @@ pub enum Note {
         /// UID of the pod: a name can be used again.
         uid: PodUid,
         /// The annotation or label.
-        key: WishKey,
+        key: WishSource,
         /// What the pod asks for.
         wish: Wish,
-        /// Until when the pod waits at the latest; [`Moment::MAX`]: until it has finished. `None`: it
-        /// does not wait, because it asks for something else, or because the drain is too short.
+        /// Until when the pod waits at the latest; [`Moment::MAX`]: until it has finished. `None`:
+        /// it does not wait, because it asks for something else, or because the drain is too short.
         until: Option<Moment>,
     },
     /// An annotation or a label by which a pod may ask for something has a value without a meaning.
@@ -138,7 +138,7 @@ pub enum Note {
         /// UID of the pod: a name can be used again.
         uid: PodUid,
         /// The annotation or label.
-        key: WishKey,
+        key: WishSource,
         /// Its value, at most 40 characters.
         value: String,
     },

@@ -1,11 +1,11 @@
 //! Settings of a drain, and its inputs.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::Order;
 use crate::domain::{
     ApiAnswer, DaemonSetName, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey,
-    PodOrder, PodUid, VolumesSeen, WishKey, seconds,
+    PodOrder, PodRules, PodUid, VolumesSeen, WishSource, seconds,
 };
 
 /// Settings that are the same for every drain.
@@ -18,7 +18,9 @@ pub struct Settings {
     /// DaemonSets whose pods are evicted. The pods of all others stay.
     pub drained_daemon_sets: BTreeSet<DaemonSetName>,
     /// The keys of other tools by which pods may ask for something.
-    pub honored: BTreeSet<WishKey>,
+    pub honored: BTreeSet<WishSource>,
+    /// The administrator's rules about pods.
+    pub rules: Arc<PodRules>,
     /// The drain of an empty node ends this long after its cordon at the earliest, because pods
     /// that were being bound to the node still arrive.
     pub min_drain: Duration,
@@ -53,6 +55,7 @@ impl Default for Settings {
             order: PodOrder::default(),
             drained_daemon_sets: BTreeSet::new(),
             honored: BTreeSet::new(),
+            rules: Arc::default(),
             min_drain: seconds(5),
             unreachable_wait: seconds(30),
             intercepted_after: seconds(5),
@@ -64,6 +67,14 @@ impl Default for Settings {
             blind_relist_after: seconds(10),
             shorten_slack: seconds(2),
         }
+    }
+}
+
+impl Settings {
+    /// The number of groups in which pods are evicted, without those that ask to go last.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.rules.groups().unwrap_or_else(|| self.order.groups())
     }
 }
 
@@ -103,6 +114,8 @@ pub enum Input {
     },
     /// New deadline or urgency.
     Limits(Limits),
+    /// New settings: the rules about pods have changed.
+    Settings(Arc<Settings>),
     /// The drain is paused: it evicts and deletes nothing. The deadline stays, but neither forces a
     /// delete nor ends the drain. The drain of an empty node still ends.
     Paused,

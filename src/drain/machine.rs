@@ -3,6 +3,7 @@
 mod arrivals;
 mod ending;
 mod left;
+mod rules;
 mod unanswered;
 mod volumes;
 mod wishes;
@@ -44,10 +45,7 @@ pub struct Drain {
     tally: Tally,
     /// The first group with pods for which later groups wait, at the end of the last step.
     first_group: Option<usize>,
-    /// A gate, a pause or `--evict-after` holds the evictions.
-    is_held: bool,
-    /// When such a hold last ended. `None`: this leader has seen none end.
-    hold_ended_at: Option<Moment>,
+    hold: EvictionHold,
     daemon_sets: DaemonSets,
     comebacks: Comebacks,
     /// When to evaluate which pod again.
@@ -68,6 +66,23 @@ pub struct Drain {
     effects: Vec<Effect>,
 }
 
+/// A gate, a pause or `--evict-after` that holds all evictions of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EvictionHold {
+    /// This leader has seen none.
+    None,
+    /// One holds them now.
+    Holds,
+    /// The last one ended at this time.
+    EndedAt(Moment),
+}
+
+impl EvictionHold {
+    fn initial(limits: &Limits) -> Self {
+        if limits.evictions_wait() { Self::Holds } else { Self::None }
+    }
+}
+
 impl Drain {
     /// A drain that begins: at the accept, or when this leader takes the node over.
     #[must_use]
@@ -81,8 +96,7 @@ impl Drain {
             pods: BTreeMap::new(),
             tally: Tally::default(),
             first_group: None,
-            is_held: start.limits.evictions_wait(),
-            hold_ended_at: None,
+            hold: EvictionHold::initial(&start.limits),
             daemon_sets: DaemonSets::default(),
             comebacks: Comebacks::default(),
             timers: BTreeSet::new(),
@@ -155,6 +169,7 @@ impl Drain {
                 self.evaluate_all(now);
             }
             Input::Limits(limits) | Input::Resumed(limits) => self.set_limits(now, limits),
+            Input::Settings(settings) => self.set_settings(now, settings),
             Input::Node(condition) => self.set_condition(now, condition),
             Input::Answer { order, answer } => self.answered(now, &order, &answer),
             Input::Volumes(seen) => self.volumes_seen(now, seen),
@@ -289,7 +304,10 @@ impl Drain {
             limits: self.confirmed_limits(),
             settings: self.settings.clone(),
             planned_force_at: self.limits.force_at,
-            order_from: self.hold_ended_at.map_or(accepted, |ended| ended.max(accepted)),
+            order_from: match self.hold {
+                EvictionHold::EndedAt(ended) => ended.max(accepted),
+                EvictionHold::None | EvictionHold::Holds => accepted,
+            },
             first_group: self.tally.first_group(),
             is_inactive: self.paused || self.over || !may_evict,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
@@ -470,16 +488,17 @@ impl Drain {
 
     /// Notes that a hold of the evictions begins or ends. To call before pods are evaluated.
     fn note_hold(&mut self, now: Moment) {
-        let is_held = self.paused || self.limits.evictions_wait();
-        if std::mem::replace(&mut self.is_held, is_held) && !is_held {
-            self.hold_ended_at = Some(now);
+        if self.paused || self.limits.evictions_wait() {
+            self.hold = EvictionHold::Holds;
+        } else if self.hold == EvictionHold::Holds {
+            self.hold = EvictionHold::EndedAt(now);
         }
     }
 
     /// Evaluates all pods if another group is the first one now. That may show that pods are stuck,
     /// and their group is not the first one either, so it is done again.
     fn evaluate_next_group(&mut self, now: Moment) {
-        for _ in 0..=self.settings.order.groups() {
+        for _ in 0..=self.settings.groups() {
             let first = self.tally.first_group();
             let before = std::mem::replace(&mut self.first_group, first);
             if before == first || before.is_none() && !self.tally.has_later_groups() {
@@ -569,6 +588,7 @@ impl Drain {
         match (class, order) {
             (Class::Accepted, _) => {
                 entry.requested = Desired::Nothing;
+                let limits = entry.limits_of(&limits, &self.settings);
                 let note = entry.accepted(now, order, &limits);
                 if matches!(note, Some(Note::Forced { .. })) {
                     self.forced.push(key);

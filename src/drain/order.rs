@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{force, pod::Tally};
-use crate::domain::{Limits, Moment, PodOrder, seconds};
+use crate::domain::{Limits, Moment, seconds};
 
 /// How long before the forced delete of a pod its evictions begin at the latest: time for the
 /// disruption budget to allow one.
@@ -17,11 +17,12 @@ pub(super) const TIME_TO_EVICT: Duration = seconds(10);
 /// has at least half of the time. A pod that could not have its own grace period after that begins
 /// earlier. When a person forces the drain, all groups begin.
 ///
-/// `force_at`: by when the pods should be gone. `from`: the accept, or when a gate, a pause or
-/// `--evict-after` let the evictions go on. `own`: the pod's own grace period.
+/// `groups`: how many there are. `force_at`: by when the pods should be gone. `from`: the accept, or
+/// when a gate, a pause or `--evict-after` let the evictions go on. `own`: the pod's own grace
+/// period.
 #[must_use]
 pub(super) fn latest_start(
-    order: &PodOrder,
+    groups: usize,
     group: usize,
     limits: &Limits,
     force_at: Option<Moment>,
@@ -31,7 +32,7 @@ pub(super) fn latest_start(
     let by_deadline = force_at.map(|force_at| {
         let window = force_at.since_or_zero(from);
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let share = (window / 2).saturating_mul(number(group)) / number(order.groups()).max(1);
+        let share = (window / 2).saturating_mul(number(group)) / number(groups).max(1);
         let needed = force::own_grace(limits, own).saturating_add(TIME_TO_EVICT);
         from.plus(share).min(force_at.minus(needed))
     });

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force, order, wish};
 use crate::domain::{
-    DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodKey, Wish, WishKey, seconds,
+    DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodBehavior, PodKey, PodRule, Wish,
+    WishSource, seconds,
 };
 
 /// Whether a pod counts.
@@ -35,9 +36,9 @@ impl Disposition {
     /// The same without regard to the pod's phase.
     ///
     /// Mirror pods belong to the kubelet. A pod with a toleration that names Sundown's taint wants
-    /// to stay to the end, and so does one that asks for it.
+    /// to stay to the end, and so does one that asks for it. Rules may leave pods alone, too.
     fn by_kind(pod: &Pod, settings: &Settings) -> Self {
-        if pod.mirror || pod.tolerates_us || wish_of(pod, settings) == Some(Wish::Skip) {
+        if pod.mirror || pod.tolerates_us || is_skipped(pod, settings) {
             Self::Untouched
         } else if pod.owner.as_ref().is_some_and(|o| o.is_daemon_set())
             && !is_of_drained_daemon_set(pod, settings)
@@ -66,12 +67,29 @@ fn wish_of(pod: &Pod, settings: &Settings) -> Option<Wish> {
     pod.wishes.honored(&settings.honored).map(|(_, wish)| wish)
 }
 
+/// The rule that counts for it.
+fn rule_of<'a>(pod: &Pod, settings: &'a Settings) -> Option<&'a PodRule> {
+    settings.rules.get(settings.rules.find(pod)?)
+}
+
+/// Whether it asks to be left alone, or a rule says so. What the pod asks for counts more.
+fn is_skipped(pod: &Pod, settings: &Settings) -> bool {
+    match wish_of(pod, settings) {
+        Some(wish) => wish == Wish::Skip,
+        None => rule_of(pod, settings).is_some_and(|rule| rule.behavior == PodBehavior::Skip),
+    }
+}
+
 /// Its group in the order of the pods. Those that ask to go last are a group after all others.
 fn group_of(pod: &Pod, settings: &Settings) -> usize {
-    if wish_of(pod, settings) == Some(Wish::Last) {
-        return settings.order.groups();
+    let wish = wish_of(pod, settings);
+    if wish == Some(Wish::Last) {
+        settings.groups()
+    } else if settings.rules.groups().is_some() {
+        settings.rules.group(rule_of(pod, settings).filter(|_| wish.is_none()))
+    } else {
+        settings.order.group(pod.priority, is_of_drained_daemon_set(pod, settings))
     }
-    settings.order.group(pod.priority, is_of_drained_daemon_set(pod, settings))
 }
 
 /// What is to be done with a pod.
@@ -173,6 +191,8 @@ pub(super) struct Entry {
     pub(super) own: bool,
     /// Its group in the order of the pods.
     group: usize,
+    /// The number of the rule that counts for it. `None`: no rule does.
+    rule: Option<usize>,
     /// What the dispatcher was last asked to do with it.
     pub(super) requested: Desired,
     /// Since when it is to be removed, without interruption (a pause interrupts); `None`: it is not
@@ -217,6 +237,7 @@ impl Entry {
         Self {
             own: own_pod == Some(&pod.key),
             group: group_of(&pod, settings),
+            rule: settings.rules.find(&pod),
             disposition: Disposition::initial(&pod, settings),
             pod: Arc::new(pod),
             requested: Desired::Nothing,
@@ -289,29 +310,48 @@ impl Entry {
             return None;
         }
         rules.first_group.filter(|first| *first < self.group)?;
-        let (settings, own) = (&rules.settings, self.pod.grace);
-        let force_at = rules.planned_force_at;
-        let (order, group, from) = (&settings.order, self.group, rules.order_from);
-        let latest = order::latest_start(order, group, &rules.limits, force_at, from, own);
+        let (groups, limits) = (rules.settings.groups(), self.limits(rules));
+        let (force_at, from, own) = (rules.planned_force_at, rules.order_from, self.pod.grace);
+        let latest = order::latest_start(groups, self.group, &limits, force_at, from, own);
         Some(latest.unwrap_or(Moment::MAX))
     }
 
-    /// What it asks for, as far as that is honored, and by which key.
-    pub(super) fn wish(&self, settings: &Settings) -> Option<(WishKey, Wish)> {
-        self.pod.wishes.honored(&settings.honored)
+    /// What it asks for, as far as that is honored, or else what its rule says.
+    pub(super) fn wish(&self, settings: &Settings) -> Option<(WishSource, Wish)> {
+        self.pod.wishes.honored(&settings.honored).or_else(|| {
+            let wish = match self.rule(settings)?.behavior {
+                PodBehavior::Evict(_) => return None,
+                PodBehavior::Skip => Wish::Skip,
+                PodBehavior::WaitCompleted => Wish::Wait,
+            };
+            Some((WishSource::Rule, wish))
+        })
+    }
+
+    fn rule<'a>(&self, settings: &'a Settings) -> Option<&'a PodRule> {
+        settings.rules.get(self.rule?)
+    }
+
+    /// The limits of the drain for this pod.
+    pub(super) fn limits_of(&self, limits: &Limits, settings: &Settings) -> Limits {
+        self.rule(settings).map_or(*limits, |rule| rule.apply(*limits))
+    }
+
+    fn limits(&self, rules: &Rules) -> Limits {
+        self.limits_of(&rules.limits, &rules.settings)
     }
 
     /// Until when it waits because it asks for that, and by which key. `None`: it does not.
     /// [`Moment::MAX`]: until it has finished. Sundown's own pod never waits: it would not finish.
-    pub(super) fn asks_to_wait_until(&self, rules: &Rules) -> Option<(WishKey, Moment)> {
+    pub(super) fn asks_to_wait_until(&self, rules: &Rules) -> Option<(WishSource, Moment)> {
         let goes = self.accepted_at.is_some() || self.pod.deletion.is_some();
         if self.own || goes || !self.counts() {
             return None;
         }
         let (key, wish) = self.wish(&rules.settings)?;
         let wished = wish::wished_until(wish, self.pod.created, &rules.limits)?;
-        let (limits, force_at) = (&rules.limits, rules.planned_force_at);
-        let honored = wish::honored_until(limits, force_at, self.pod.grace)?;
+        let (limits, force_at) = (self.limits(rules), rules.planned_force_at);
+        let honored = wish::honored_until(&limits, force_at, self.pod.grace)?;
         Some((key, wished.min(honored)))
     }
 
@@ -380,7 +420,7 @@ impl Entry {
     /// From when on it may be deleted by force: only after its eviction was refused, had no answer,
     /// or was accepted without effect.
     fn delete_from(&self, rules: &Rules) -> Option<Moment> {
-        let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
+        let from = force::delete_from(rules.settings.force, &self.limits(rules), self.pod.grace)?;
         match self.accepted_at {
             // Just accepted, or the watch has not shown it since: its deletion time should arrive
             // soon. Wait for it, unless the deadline is too near.
@@ -410,7 +450,7 @@ impl Entry {
         if self.refused.is_some() || self.accepted_at.is_some() {
             return None;
         }
-        let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
+        let from = force::delete_from(rules.settings.force, &self.limits(rules), self.pod.grace)?;
         let last = last_moment(&rules.limits);
         Some(from.max(self.wanted_since?).plus(force::MIN_TIMEOUT).min(last))
     }
@@ -418,7 +458,7 @@ impl Entry {
     /// Until when to wait for the answer to an eviction that is sent now; `None`: as long as for
     /// any call.
     pub(super) fn evict_until(&self, rules: &Rules, now: Moment) -> Option<Moment> {
-        force::evict_until(rules.settings.force, &rules.limits, self.pod.grace, now)
+        force::evict_until(rules.settings.force, &self.limits(rules), self.pod.grace, now)
     }
 
     /// The next moment after `now` at which what is to be done with it, or a report about it, may
@@ -512,6 +552,18 @@ impl Entry {
             return false;
         }
         let before = Disposition::by_kind(&self.pod, settings);
+        self.apply(Arc::new(pod), before, settings);
+        true
+    }
+
+    /// Applies new settings.
+    pub(super) fn settings_changed(&mut self, old: &Settings, new: &Settings) {
+        let before = Disposition::by_kind(&self.pod, old);
+        self.apply(Arc::clone(&self.pod), before, new);
+    }
+
+    /// `before`: the disposition that followed from its kind until now.
+    fn apply(&mut self, pod: Arc<Pod>, before: Disposition, settings: &Settings) {
         let kind = Disposition::by_kind(&pod, settings);
         let finished_before =
             self.pod.phase.is_finished() && self.disposition == Disposition::Untouched;
@@ -531,8 +583,8 @@ impl Entry {
             self.block = None;
         }
         self.group = group_of(&pod, settings);
-        self.pod = Arc::new(pod);
-        true
+        self.rule = settings.rules.find(&pod);
+        self.pod = pod;
     }
 
     /// A LIST shows the pod. If the API server had reported it gone (404), that answer was not
@@ -556,8 +608,9 @@ impl Entry {
     /// The order to send now. `evict`: an eviction may be sent.
     pub(super) fn order(&self, rules: &Rules, now: Moment, evict: bool) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
-        let grace = force::grace_to_send(&rules.limits, self.pod.grace, now);
-        let to_delete = || force::grace_to_delete(&rules.limits, self.pod.grace, now);
+        let limits = self.limits(rules);
+        let grace = force::grace_to_send(&limits, self.pod.grace, now);
+        let to_delete = || force::grace_to_delete(&limits, self.pod.grace, now);
         match self.desired(rules, now) {
             Desired::Nothing => None,
             Desired::Evict => Some(Order::Evict { pod, uid, grace }),

@@ -60,8 +60,8 @@ impl Phase {
     }
 }
 
-/// Pods by state. `left` is the sum of `waiting`, `later`, `asked_to_wait`, `blocked`, `leaving` and
-/// `unknown`.
+/// Pods by state. `left` is the sum of `waiting`, `later`, `asked_to_wait`, `blocked`, `leaving`
+/// and `unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Pods that count and still exist.

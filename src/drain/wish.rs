@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{force, order::TIME_TO_EVICT};
-use crate::domain::{Limits, Moment, Wish, WishKey, seconds};
+use crate::domain::{Limits, Moment, Wish, WishSource, seconds};
 
 /// A drain that ends at most this long after the accept has no time to wait for pods that ask for
 /// it.
@@ -13,7 +13,7 @@ const TOO_SHORT: Duration = seconds(300);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedToWait {
     /// The annotation or label by which they ask.
-    pub key: WishKey,
+    pub key: WishSource,
     /// How many pods: at least one.
     pub pods: usize,
     /// When the last of them is evicted although it has not finished. [`Moment::MAX`]: never,
@@ -23,7 +23,7 @@ pub struct AskedToWait {
 
 impl AskedToWait {
     /// One more pod waits, until this moment.
-    pub(super) fn add(all: &mut Vec<Self>, key: WishKey, until: Moment) {
+    pub(super) fn add(all: &mut Vec<Self>, key: WishSource, until: Moment) {
         if let Some(known) = all.iter_mut().find(|known| known.key == key) {
             known.pods += 1;
             known.until = known.until.max(until);
@@ -33,7 +33,8 @@ impl AskedToWait {
         }
     }
 
-    /// For example "2 pods wait (sundown.dev/drain: wait) until 2026-01-01T00:30:00Z at the latest".
+    /// For example "2 pods wait (sundown.dev/drain: wait) until 2026-01-01T00:30:00Z at the
+    /// latest".
     #[must_use]
     pub fn describe(&self) -> String {
         let pods = if self.pods == 1 { "pod waits" } else { "pods wait" };
@@ -58,9 +59,9 @@ pub(super) fn wished_until(wish: Wish, created: Option<Moment>, limits: &Limits)
 }
 
 /// Until when a drain lets a pod wait that asks for it: for half of the time from the accept to the
-/// deadline at most, and less if the pod could not have its own grace period after that. `None`: not
-/// at all, because the drain is too short. [`Moment::MAX`]: the drain has no deadline. When a person
-/// forces the drain, no pod waits any longer.
+/// deadline at most, and less if the pod could not have its own grace period after that. `None`:
+/// not at all, because the drain is too short. [`Moment::MAX`]: the drain has no deadline. When a
+/// person forces the drain, no pod waits any longer.
 ///
 /// `force_at`: by when the pods should be gone. `own`: the pod's own grace period.
 pub(super) fn honored_until(

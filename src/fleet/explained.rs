@@ -83,7 +83,8 @@ fn not_evicted(explanation: &Explanation) -> usize {
 
 /// "; 2 pods wait (sundown.dev/drain: wait) until 2026-01-01T00:30:00Z at the latest".
 fn asked(explanation: &Explanation) -> String {
-    explanation.asked_to_wait.iter().map(|asked| format!("; {}", asked.describe())).collect()
+    let asked = explanation.asked_to_wait.iter().map(|asked| format!("; {}", asked.describe()));
+    asked.collect::<Vec<_>>().concat()
 }
 
 /// "2 blocked by data/store since 2026-01-01T00:00:00Z".

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     domain::{
         ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, LifecycleAction, Node, NodeName,
-        VolumesSeen,
+        PodRules, VolumesSeen,
     },
     drain::{self, Order},
     lifecycle::{Finding, HookFacts},
@@ -89,6 +89,8 @@ pub enum Input {
         /// Whether the DaemonSet exists.
         state: DaemonSetState,
     },
+    /// The administrator's rules about pods, when the term begins and after each change.
+    PodRules(Arc<PodRules>),
     /// All drains are paused (`true`) or resumed (`false`).
     PausedAll(bool),
     /// The answer to [`Question::OpenHooks`](super::Question::OpenHooks).

@@ -15,6 +15,7 @@
 //! | `life` | what follows from the record of a Node, and from the end of its drain |
 //! | `missing` | what follows if a Node has lost its record |
 //! | `settings` | what the annotations of a Node change in its drain |
+//! | `pod_rules` | what the administrator's rules about pods change in all drains |
 //! | `planned` | when the drain of a scheduled change begins, and what follows if AWS cancels it |
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
@@ -50,6 +51,7 @@ mod node_state;
 mod orders;
 mod people;
 mod planned;
+mod pod_rules;
 mod proofs;
 mod replacement;
 mod reports;
@@ -272,6 +274,7 @@ impl Fleet {
             Input::DaemonSet { node, namespace, name, state } => {
                 self.feed(&node, drain::Input::DaemonSet { namespace, name, state });
             }
+            Input::PodRules(rules) => self.set_pod_rules(rules),
             Input::PausedAll(paused) => self.pause_all(paused),
             Input::Doubt { node, uid, is_valid } => self.doubt_settled(&node, &uid, is_valid),
             Input::InstanceFound { node, instance } => {

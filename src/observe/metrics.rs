@@ -71,6 +71,7 @@ pub struct Metrics {
     open_actions: Gauge,
     completions: Counters<1>,
     deadline_misses: Counter,
+    rules_file_bad: Gauge,
     paused: Gauge,
     nodes_paused: Gauge,
     leader: Gauge,
@@ -259,6 +260,11 @@ impl Metrics {
                 "deadline_misses",
                 "Failed drains: those that reached their deadline with pods left, or before their \
                  pods were listed",
+            ),
+            rules_file_bad: reg(
+                &mut r,
+                "rules_file_bad",
+                "1 while the file with rules about pods cannot be read: the last good ones count",
             ),
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
             nodes_paused: reg(

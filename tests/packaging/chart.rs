@@ -59,6 +59,7 @@ const ALL: &[&str] = &[
     "config.forceAfter=0.75",
     "config.podOrder=together",
     "config.drainDaemonset={logging/fluent-bit,kube-system/shipper}",
+    "config.rulesFile=/etc/sundown/rules.yaml",
     "config.honor={cluster.x-k8s.io/drain,karpenter.sh/do-not-disrupt}",
     "config.excludeFromLoadBalancers=late",
     "config.waitForVolumes=never",

@@ -137,15 +137,15 @@ reasons! {
             belong on spot instances.";
     /// A pod waits because it asks for that.
     EvictionDelayed [Normal] [Pod]
-        "The node of the pod is being drained, and the pod asks to wait. The message names the \
-         annotation or label, and until when the pod waits at the latest. Written once for each pod \
-         and leader."
+        "The node of the pod is being drained, and the pod asks to wait, or a rule asks that. The \
+         message names the annotation, the label or `--rules-file`, and until when the pod waits at \
+         the latest. Written once for each pod and leader."
         => "Nothing: [what a pod can ask for](pods.md#what-a-pod-can-ask-for).";
     /// What a pod asks for has no meaning.
     PodSettingIgnored [Warning] [Pod]
-        "The node of the pod is being drained, and an annotation or label of the pod has an unknown \
-         value, which the message names. The pod is drained as if it were absent. Written once for \
-         each pod and leader."
+        "The node of the pod is being drained, and an annotation or label of the pod has an \
+         unknown value, which the message names. The pod is drained as if it were absent. Written \
+         once for each pod and leader."
         => "Correct the value: [what a pod can ask for](pods.md#what-a-pod-can-ask-for).";
     /// Pods have been blocked for a while.
     Blocked [Warning] [Node, Pod]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Condition, moment, only, or_default};
 use crate::domain::{
-    Labels, MIRROR, NodeName, Owner, Phase, Pod, PodKey, PodWishes, TAINT, WishKey,
+    Labels, MIRROR, NodeName, Owner, Phase, Pod, PodKey, PodWishes, TAINT, WishSource,
 };
 
 #[derive(Deserialize)]
@@ -93,7 +93,7 @@ struct PodStatus {
 }
 
 fn is_used(key: &str) -> bool {
-    key == MIRROR || WishKey::is_annotation(key)
+    key == MIRROR || WishSource::is_annotation(key)
 }
 
 fn used_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {

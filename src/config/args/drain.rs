@@ -1,6 +1,6 @@
 //! The flags under "Drains".
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
-        KindThen, PodOrder, WaitForVolumes, WeeklyWindow, WishKey,
+        KindThen, PodOrder, WaitForVolumes, WeeklyWindow, WishSource,
     },
 };
 
@@ -165,7 +165,12 @@ pub struct DrainArgs {
     /// repeatable (in the variable: separated by commas). It always honors the annotation
     /// `sundown.dev/drain` of a pod
     #[arg(long, env = "SUNDOWN_HONOR", value_name = "KEY", value_delimiter = ',')]
-    pub honor: Vec<WishKey>,
+    pub honor: Vec<WishSource>,
+    /// YAML file with rules about pods: which ones stay, are waited for, and go in which order.
+    /// Sundown reads the file again every 10 s. A file that is bad at the start is an error; if it
+    /// turns bad later, the last good rules stay in force
+    #[arg(long, env = "SUNDOWN_RULES_FILE", value_name = "FILE")]
+    pub rules_file: Option<PathBuf>,
     /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction,
     /// so that a Job's pod failure policy does not count a failure. Needs the permission to patch
     /// `pods/status`. The delete follows within 1 s, whatever the answer is

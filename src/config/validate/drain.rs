@@ -130,6 +130,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         force_after: a.force_after,
         pod_order: a.pod_order.clone(),
         drained_daemon_sets: a.drain_daemonset.clone(),
+        rules_file: a.rules_file.clone().filter(|path| !path.as_os_str().is_empty()),
         honored: a.honor.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         exclude: a.exclude_from_load_balancers,
         compat: a.compat,

@@ -6,7 +6,7 @@ use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     config::PodEvents,
     controller::context::Term,
-    domain::{Moment, NodeName, PodKey, PodUid, Wish, WishKey},
+    domain::{Moment, NodeName, PodKey, PodUid, Wish, WishSource},
     drain::{Class, DeleteWhy, Note, Order},
     fleet::{DrainEvent, came_back},
 };
@@ -133,12 +133,13 @@ impl Term {
         &self,
         node: &NodeName,
         (pod, uid): (&PodKey, &PodUid),
-        (key, wish): (WishKey, Wish),
+        (key, wish): (WishSource, Wish),
         until: Option<Moment>,
     ) {
         let until = match (wish, until) {
             (Wish::Skip, _) => {
-                info!(%pod, %key, "A pod stays on the node, because it asks for that.");
+                info!(%pod, %key, "A pod stays on the node, as its annotation or label or a \
+                    rule asks.");
                 return;
             }
             (Wish::Last, _) => {
@@ -146,13 +147,15 @@ impl Term {
                 return;
             }
             (_, None) => {
-                info!(%pod, %key, "A pod asks to wait, but its drain is too short for that.");
+                info!(%pod, %key, "A pod asks to wait, or a rule asks that, but its drain is \
+                    too short.");
                 return;
             }
             (_, Some(Moment::MAX)) => "until it has finished".to_owned(),
             (_, Some(until)) => format!("until {until:.0} at the latest"),
         };
-        info!(%pod, %key, until, "A pod is not evicted yet, because it asks for that.");
+        info!(%pod, %key, until, "A pod is not evicted yet, as its annotation or label or a rule \
+            asks.");
         let key = key.of_waiting_pod();
         self.note(EventNote {
             about: About::Pod(pod.clone(), uid.clone()),

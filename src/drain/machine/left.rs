@@ -24,6 +24,9 @@ impl Drain {
         if pod.deletion.is_some() {
             return None;
         }
-        force::delete_from(self.settings.force, &self.confirmed_limits(), pod.grace)
+        let limits = self.confirmed_limits();
+        let entry = self.pods.get(&pod.uid);
+        let limits = entry.map_or(limits, |entry| entry.limits_of(&limits, &self.settings));
+        force::delete_from(self.settings.force, &limits, pod.grace)
     }
 }

@@ -1,4 +1,4 @@
-//! Reports what pods ask for by annotations and labels.
+//! Reports what pods ask for by annotations and labels, and what rules say about them.
 
 use super::Drain;
 use crate::{
@@ -18,8 +18,8 @@ impl Drain {
         until.is_some_and(|(_, until)| now < until)
     }
 
-    /// Reports what a pod asks for, once, and what of it has no meaning. A drain that evicts no pod
-    /// reports nothing.
+    /// Reports what a pod asks for or its rule says, once, and what has no meaning. A drain that
+    /// evicts no pod reports nothing.
     pub(super) fn note_wishes(&mut self, uid: &PodUid, rules: &Rules) {
         if !self.limits.response.evicts() {
             return;
@@ -27,12 +27,17 @@ impl Drain {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let pod = &entry.pod;
         let stays_anyway = pod.mirror || pod.tolerates_us || pod.phase.is_finished();
-        if entry.wish_reported || pod.wishes.is_empty() || stays_anyway || entry.own {
+        let is_plain = pod.wishes.is_empty() && rules.settings.rules.count() == 0;
+        if entry.wish_reported || is_plain || stays_anyway || entry.own {
             return;
         }
         // The pods of a DaemonSet stay, too.
         let is_daemon = pod.owner.as_ref().is_some_and(|owner| owner.is_daemon_set());
         if is_daemon && entry.disposition != Disposition::Counts {
+            return;
+        }
+        let wish = entry.wish(&rules.settings);
+        if pod.wishes.is_empty() && wish.is_none() {
             return;
         }
         entry.wish_reported = true;
@@ -44,7 +49,7 @@ impl Drain {
         };
         let unknown = pod.wishes.unknown(&rules.settings.honored).map(note).map(Effect::Note);
         self.effects.extend(unknown);
-        if let Some((key, wish)) = entry.wish(&rules.settings) {
+        if let Some((key, wish)) = wish {
             let until = entry.asks_to_wait_until(rules).map(|(_, until)| until);
             let (pod, uid) = (pod.key.clone(), uid.clone());
             self.effects.push(Effect::Note(Note::Wish { pod, uid, key, wish, until }));

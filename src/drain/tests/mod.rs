@@ -18,6 +18,7 @@ mod order;
 mod pods;
 mod properties;
 mod responses;
+mod rules;
 mod scenarios;
 mod unanswered;
 mod untried;

@@ -147,6 +147,9 @@ fn s22_the_volumes_of_pods_that_stay_are_named_so_that_they_do_not_count() {
     assert_eq!(d.staying_pods_with_claims(), [uid("agent")]);
 }
 
+/// The name of the row, how the drain begins, its inputs with their times, and when it ends.
+type Row = (&'static str, Begin, Vec<(u64, Input)>, u64);
+
 #[test]
 fn without_a_usable_answer_a_drain_goes_on_after_a_while() {
     let taken_over = || {
@@ -156,7 +159,7 @@ fn without_a_usable_answer_a_drain_goes_on_after_a_while() {
     };
     let known = || of(vec![database("a")], limits(3600));
     let failed = |now| (now, unanswered("500"));
-    let rows: [(&str, Begin, Vec<(u64, Input)>, u64); 6] = [
+    let rows: [Row; 6] = [
         ("known", known, vec![failed(21)], 140),
         ("known, answered once", known, vec![(60, attached(&["pv"]))], 180),
         ("not known, one question", taken_over, vec![failed(21)], 140),

@@ -1,7 +1,7 @@
 //! What pods ask for by annotations and labels (`sundown.dev/drain`, `--honor`).
 
 use super::*;
-use crate::domain::{Labels, PodWishes, Wish, WishKey};
+use crate::domain::{Labels, PodWishes, Wish, WishSource};
 
 const OWN: &str = "sundown.dev/drain";
 const KARPENTER: &str = "karpenter.sh/do-not-disrupt";
@@ -13,7 +13,7 @@ fn asking(name: &str, key: &str, value: &str) -> Pod {
 }
 
 fn drain_with(limits: Limits) -> Drain {
-    let honored = [WishKey::ClusterApi, WishKey::Karpenter, WishKey::Autoscaler].into();
+    let honored = [WishSource::ClusterApi, WishSource::Karpenter, WishSource::Autoscaler].into();
     let start = Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None };
     Drain::new(start, Settings { honored, ..Settings::default() })
 }
@@ -162,7 +162,7 @@ fn later_groups_wait_for_a_pod_that_asks_to_wait() {
     assert_eq!(requested(&effects), [""; 0]);
     let counts = d.status(at(2)).counts;
     assert_eq!(counts, Counts { left: 2, asked_to_wait: 1, later: 1, ..Counts::default() });
-    assert_eq!(d.explain(at(2), Vec::<Budget>::new, |_| None).cause().as_str(), "PodsAskToWait");
+    assert_eq!(d.explain(at(2), |_| &[] as &[Budget], |_| None).cause().as_str(), "PodsAskToWait");
     let finished = Pod { phase: PodPhase::Succeeded, ..asking("job", OWN, "wait") };
     assert_eq!(requested(&d.step(at(60), Input::Changed(finished))), ["dns"]);
 }
@@ -198,7 +198,7 @@ fn keys_of_other_tools_have_no_effect_unless_they_are_enabled() {
         ]),
     );
     assert_eq!(requested(&effects), ["a", "b", "c"]);
-    assert_eq!(notes(&effects), [&Note::Malformed { pod: key(""), message: String::new() }; 0]);
+    assert!(notes(&effects).is_empty());
 }
 
 #[test]
@@ -216,14 +216,14 @@ fn what_a_pod_asks_for_is_reported_once() {
     let wish = |name, wish, until| Note::Wish {
         pod: key(name),
         uid: uid(name),
-        key: WishKey::Sundown,
+        key: WishSource::Sundown,
         wish,
         until,
     };
     let unknown = Note::UnknownWish {
         pod: key("c"),
         uid: uid("c"),
-        key: WishKey::Sundown,
+        key: WishSource::Sundown,
         value: "later".to_owned(),
     };
     assert_eq!(
@@ -239,10 +239,11 @@ fn a_budget_does_not_block_a_pod_that_waits_anyway() {
     let mut d = drain_with(limits(3600));
     d.step(at(0), Input::Listed(vec![asking("a", OWN, "wait"), pod("b")]));
     let block = KnownBlock { reason: BlockReason::Pdb, message: String::new(), since: None };
-    let explanation = d.explain(at(1), || vec![budget("full", 0)], |_| Some(block.clone()));
+    let budgets = [budget("full", 0)];
+    let explanation = d.explain(at(1), |_| &budgets, |_| Some(block.clone()));
     assert_eq!(explanation.blocked.iter().map(|b| &b.pod).collect::<Vec<_>>(), [&key("b")]);
     let [asked] = &explanation.asked_to_wait[..] else { panic!("{explanation:?}") };
-    assert_eq!((asked.key, asked.pods, asked.until), (WishKey::Sundown, 1, at(1800)));
+    assert_eq!((asked.key, asked.pods, asked.until), (WishSource::Sundown, 1, at(1800)));
     assert_eq!(
         asked.describe(),
         format!("1 pod waits (sundown.dev/drain: wait) until {:.0} at the latest", at(1800))

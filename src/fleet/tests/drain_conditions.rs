@@ -4,7 +4,7 @@ use super::{transitions::held, *};
 use crate::{
     domain::{
         BudgetKey, DRAIN_IN_PROGRESS, IGNORE, PodKey, RECORD, ShownCondition, ShownDrain, TAINT,
-        WishKey,
+        WishSource,
     },
     drain::{AskedToWait, BlockReason, BlockedPod, Counts, Explanation, Phase, Wait, tests::pod},
     fleet::{drain_conditions::ConditionQueue, explained, facts::BudgetsOfTurn},
@@ -49,7 +49,7 @@ fn draining(blocked: Vec<BlockedPod>, waiting: usize) -> Explanation {
 /// The same drain, where two of the pods that were leaving ask to wait.
 fn asking(of: Explanation) -> Explanation {
     let counts = Counts { asked_to_wait: 2, leaving: of.counts.leaving - 2, ..of.counts };
-    let asked = AskedToWait { key: WishKey::Karpenter, pods: 2, until: at(60) };
+    let asked = AskedToWait { key: WishSource::Karpenter, pods: 2, until: at(60) };
     Explanation { counts, asked_to_wait: vec![asked], ..of }
 }
 

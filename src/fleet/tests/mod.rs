@@ -5,6 +5,7 @@ mod drain_conditions;
 mod gates;
 mod impaired;
 mod planned;
+mod pod_rules;
 mod properties;
 mod replacement;
 mod responses;

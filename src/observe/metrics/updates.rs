@@ -204,6 +204,11 @@ impl Metrics {
 
     // === the state of this process
 
+    /// Sets whether the file with rules about pods is bad.
+    pub fn set_rules_file_bad(&self, is_bad: bool) {
+        self.rules_file_bad.set(i64::from(is_bad));
+    }
+
     /// Sets whether all drains are paused.
     pub fn set_paused(&self, paused: bool) {
         self.paused.set(i64::from(paused));

@@ -22,6 +22,7 @@ mod refusals;
 mod responses;
 mod restored;
 mod results;
+mod rules;
 mod settings;
 mod traces;
 mod trouble;

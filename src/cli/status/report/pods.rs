@@ -56,6 +56,11 @@ impl Reader<'_> {
             status.gates.retain(|gate| gate.of != Held::Release);
         }
         status.remarks.extend(waiting_evictions(start));
+        if config.rules_file.is_some() && limits.response.evicts() {
+            let text = "The leader follows rules about pods (--rules-file), which are not known \
+                here: it may evict some pods later, or leave them alone.";
+            status.remarks.push(text.to_owned());
+        }
         status.deadline = limits.end_at;
         status.restore_at = limits.expires_at;
         if !limits.response.evicts() {

@@ -51,6 +51,14 @@ fn pods_that_wait_for_earlier_groups_are_a_remark_with_the_time_when_the_wait_is
 }
 
 #[test]
+fn rules_that_the_leader_follows_are_a_remark() {
+    let mut facts = draining(&[pod("web")]);
+    facts.lease.as_mut().unwrap().settings = DrainConfig::from_published("--rules-file=given");
+    let status = report(&facts, None).nodes.remove(0);
+    assert!(status.remarks[0].starts_with("The leader follows rules about pods (--rules-file)"));
+}
+
+#[test]
 fn pods_that_ask_to_wait_are_a_remark_and_are_not_blocked_by_their_budget() {
     let asks = |key: &str| (key == "sundown.dev/drain").then_some("wait");
     let wishes = PodWishes::read(asks, &crate::domain::Labels::default());

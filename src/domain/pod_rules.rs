@@ -1,0 +1,242 @@
+//! The administrator's rules about pods (`--rules-file`).
+
+use std::{collections::BTreeSet, time::Duration};
+
+use wildmatch::WildMatch;
+
+use super::{DrainSettings, ForceAfter, Limits, MAX_POD_GROUPS, Pod, Selector};
+
+/// The most rules.
+pub const MAX_POD_RULES: usize = 64;
+/// The order of pods that no rule gives one.
+const NO_ORDER: i32 = 0;
+
+/// The rules, the first one that matches a pod counts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PodRules {
+    rules: Vec<PodRule>,
+    /// The orders of all pods, lowest first. Empty: no rule gives one.
+    orders: Vec<i32>,
+}
+
+/// A rule about some pods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodRule {
+    /// Which pods.
+    pub matches: PodMatch,
+    /// What Sundown does with them, unless they ask for something themselves.
+    pub behavior: PodBehavior,
+    /// The longest grace period that they get. `None`: as without the rule.
+    pub max_grace_period: Option<Duration>,
+    /// When they are deleted if their eviction is refused. `None`: as without the rule.
+    pub force_after: Option<ForceAfter>,
+}
+
+/// Which pods a rule matches: all that fulfill each of these.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PodMatch {
+    /// Globs, of which one matches the namespace. Empty: any namespace.
+    pub namespaces: Vec<WildMatch>,
+    /// Selects the labels.
+    pub labels: Selector,
+    /// Kinds, of which one is that of the owner. Empty: any owner, or none.
+    pub owner_kinds: Vec<String>,
+}
+
+/// What Sundown does with the pods of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodBehavior {
+    /// It evicts them, with those of this order. `None`: the order of pods without a rule, 0.
+    Evict(Option<i32>),
+    /// It leaves them alone.
+    Skip,
+    /// It waits until they have finished. Their order is 0.
+    WaitCompleted,
+}
+
+impl PodRules {
+    /// `None` if there are more than [`MAX_POD_GROUPS`] different orders, with that of pods without
+    /// a rule, or more than [`MAX_POD_RULES`] rules.
+    #[must_use]
+    pub fn new(rules: Vec<PodRule>) -> Option<Self> {
+        let order = |rule: &PodRule| match rule.behavior {
+            PodBehavior::Evict(order) => order,
+            PodBehavior::Skip | PodBehavior::WaitCompleted => None,
+        };
+        let mut orders: BTreeSet<i32> = rules.iter().filter_map(order).collect();
+        if !orders.is_empty() {
+            orders.insert(NO_ORDER);
+        }
+        let fits = orders.len() <= MAX_POD_GROUPS && rules.len() <= MAX_POD_RULES;
+        fits.then(|| Self { rules, orders: orders.into_iter().collect() })
+    }
+
+    /// The number of the first rule that matches this pod. `None`: none does.
+    #[must_use]
+    pub fn find(&self, pod: &Pod) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.matches.matches(pod))
+    }
+
+    /// The rule with this number.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<&PodRule> {
+        self.rules.get(number)
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The number of groups by order, 2 to [`MAX_POD_GROUPS`]. `None`: no rule gives an order, and
+    /// `--pod-order` counts.
+    #[must_use]
+    pub fn groups(&self) -> Option<usize> {
+        Some(self.orders.len()).filter(|groups| *groups > 1)
+    }
+
+    /// The group of the pods of this rule (`None`: of no rule), from 0 (evicted first).
+    #[must_use]
+    pub fn group(&self, rule: Option<&PodRule>) -> usize {
+        let order = match rule.map(|rule| rule.behavior) {
+            Some(PodBehavior::Evict(Some(order))) => order,
+            _ => NO_ORDER,
+        };
+        self.orders.partition_point(|first| *first < order)
+    }
+}
+
+impl PodRule {
+    /// The limits of a drain for the pods of this rule.
+    #[must_use]
+    pub fn apply(&self, limits: Limits) -> Limits {
+        let of_drain = limits.settings;
+        let graces = [of_drain.max_grace_period, self.max_grace_period];
+        let settings = DrainSettings {
+            max_grace_period: graces.into_iter().flatten().min(),
+            force_after: self.force_after.or(of_drain.force_after),
+            ..of_drain
+        };
+        Limits { settings, ..limits }
+    }
+}
+
+impl PodMatch {
+    fn matches(&self, pod: &Pod) -> bool {
+        let in_namespace = || self.namespaces.iter().any(|glob| glob.matches(&pod.key.namespace));
+        let has_owner = || {
+            let owner = pod.owner.as_ref();
+            owner.is_some_and(|owner| self.owner_kinds.contains(&owner.kind))
+        };
+        (self.namespaces.is_empty() || in_namespace())
+            && (self.owner_kinds.is_empty() || has_owner())
+            && self.labels.selects(&pod.labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{Moment, seconds},
+        drain::tests::pod,
+    };
+
+    fn rule(matches: PodMatch, behavior: PodBehavior) -> PodRule {
+        PodRule { matches, behavior, max_grace_period: None, force_after: None }
+    }
+
+    #[test]
+    fn a_rule_matches_what_fulfills_all_its_conditions() {
+        let namespaces = |globs: &[&str]| PodMatch {
+            namespaces: globs.iter().map(|glob| WildMatch::new(glob)).collect(),
+            ..PodMatch::default()
+        };
+        let labels = |text: &str| PodMatch { labels: text.parse().unwrap(), ..PodMatch::default() };
+        let owners = |kinds: &[&str]| PodMatch {
+            owner_kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            ..PodMatch::default()
+        };
+        for (name, matches, expected) in [
+            ("all", PodMatch::default(), true),
+            ("namespace", namespaces(&["default"]), true),
+            ("glob", namespaces(&["team-*", "def?ult"]), true),
+            ("other namespace", namespaces(&["team-*"]), false),
+            ("label", labels("app in (web,db)"), true),
+            ("other label", labels("app=db"), false),
+            ("owner", owners(&["Job", "ReplicaSet"]), true),
+            ("other owner", owners(&["Job"]), false),
+            (
+                "one fails",
+                PodMatch { namespaces: vec![WildMatch::new("*")], ..labels("!app") },
+                false,
+            ),
+        ] {
+            assert_eq!(matches.matches(&pod("a")), expected, "{name}");
+        }
+        let naked = Pod { owner: None, ..pod("a") };
+        assert!(!owners(&["Job"]).matches(&naked) && PodMatch::default().matches(&naked));
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_counts() {
+        let other = PodMatch { owner_kinds: vec!["Job".to_owned()], ..PodMatch::default() };
+        let rules = PodRules::new(vec![
+            rule(other, PodBehavior::WaitCompleted),
+            rule(PodMatch::default(), PodBehavior::Skip),
+            rule(PodMatch::default(), PodBehavior::Evict(None)),
+        ])
+        .unwrap();
+        assert_eq!(rules.find(&pod("a")), Some(1));
+        assert_eq!(PodRules::default().find(&pod("a")), None);
+    }
+
+    #[test]
+    fn pods_without_an_order_are_in_the_group_of_order_0() {
+        use PodBehavior::{Evict, Skip, WaitCompleted};
+        let all = |behaviors: &[PodBehavior]| {
+            let rules = behaviors.iter().map(|it| rule(PodMatch::default(), *it)).collect();
+            let rules = PodRules::new(rules)?;
+            let groups = rules.rules.iter().map(|rule| rules.group(Some(rule))).collect::<Vec<_>>();
+            Some((rules.groups(), rules.group(None), groups))
+        };
+        assert_eq!(all(&[Evict(None), Skip]), Some((None, 0, vec![0, 0])));
+        assert_eq!(
+            all(&[Evict(Some(11)), Evict(Some(-5)), WaitCompleted, Evict(None)]),
+            Some((Some(3), 1, vec![2, 0, 1, 1]))
+        );
+        assert_eq!(all(&[Evict(Some(0))]), Some((None, 0, vec![0])));
+        let numbered = |most| (1..=most).map(|n| Evict(Some(n))).collect::<Vec<_>>();
+        assert!(all(&numbered(7)).is_some() && all(&numbered(8)).is_none());
+        assert!(all(&[Skip; MAX_POD_RULES]).is_some() && all(&[Skip; 65]).is_none());
+    }
+
+    #[test]
+    fn the_shorter_grace_period_and_the_rules_own_force_after_count() {
+        let limits = |max: Option<u64>| Limits {
+            settings: DrainSettings {
+                max_grace_period: max.map(seconds),
+                force_after: Some(ForceAfter::Never),
+                ..DrainSettings::NONE
+            },
+            ..Limits::without_deadline(Moment::UNIX_EPOCH, false)
+        };
+        for (of_drain, of_rule, expected) in [
+            (None, None, None),
+            (Some(60), None, Some(60)),
+            (None, Some(90), Some(90)),
+            (Some(60), Some(90), Some(60)),
+        ] {
+            let rule = PodRule {
+                max_grace_period: of_rule.map(seconds),
+                force_after: of_rule.map(|_| ForceAfter::Deadline),
+                ..rule(PodMatch::default(), PodBehavior::Evict(None))
+            };
+            let settings = rule.apply(limits(of_drain)).settings;
+            assert_eq!(settings.max_grace_period, expected.map(seconds));
+            let force = of_rule.map_or(ForceAfter::Never, |_| ForceAfter::Deadline);
+            assert_eq!(settings.force_after, Some(force));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The administrator's rules about pods (`--rules-file`).
+
+use super::*;
+use crate::domain::{PodBehavior, PodMatch, PodRule, PodRules, PodWishes, Wish, WishSource};
+
+/// A rule for the pods with the label `app: APP`.
+fn rule(app: &str, behavior: PodBehavior) -> PodRule {
+    let matches = PodMatch { labels: format!("app={app}").parse().unwrap(), ..PodMatch::default() };
+    PodRule { matches, behavior, max_grace_period: None, force_after: None }
+}
+
+fn settings(rules: Vec<PodRule>) -> Arc<Settings> {
+    let rules = Arc::new(PodRules::new(rules).unwrap());
+    Arc::new(Settings { rules, ..Settings::default() })
+}
+
+fn drain_by(rules: Vec<PodRule>, limits: Limits) -> Drain {
+    let start = Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None };
+    Drain::new(start, settings(rules))
+}
+
+/// A pod whose name and label `app` are this.
+fn app(name: &str) -> Pod {
+    Pod { labels: [("app".to_owned(), name.to_owned())].into(), ..pod(name) }
+}
+
+fn requested(effects: &[Effect]) -> Vec<String> {
+    let mut names: Vec<_> = requests(effects).into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    names
+}
+
+fn gone(drain: &mut Drain, now: u64, name: &str) -> Vec<String> {
+    requested(&drain.step(at(now), Input::Gone(uid(name))))
+}
+
+/// The cases of Cluster API's drain: an order of its own, order 0 for pods without a rule and for
+/// those that must complete.
+#[test]
+fn s21_pods_go_by_the_orders_of_rules_and_those_that_must_complete_have_order_0() {
+    let rules = vec![
+        rule("first", PodBehavior::Evict(Some(-5))),
+        rule("later", PodBehavior::Evict(Some(11))),
+        rule("job", PodBehavior::WaitCompleted),
+        rule("stays", PodBehavior::Skip),
+    ];
+    let mut d = drain_by(rules, limits(3600));
+    let pods = ["first", "later", "job", "stays", "plain"].map(app).to_vec();
+    assert_eq!(requested(&d.step(at(1), Input::Listed(pods))), ["first"]);
+    let counts = d.status(at(2)).counts;
+    assert_eq!((counts.left, counts.asked_to_wait, counts.untouched), (4, 1, 1));
+    assert_eq!(gone(&mut d, 3, "first"), ["plain"]);
+    assert_eq!(gone(&mut d, 4, "plain"), [""; 0]);
+    let finished = Pod { phase: PodPhase::Succeeded, ..app("job") };
+    assert_eq!(requested(&d.step(at(5), Input::Changed(finished))), ["later"]);
+    let effects = d.step(at(9), Input::Gone(uid("later")));
+    assert_eq!(ended(&effects), Some(&Outcome::Empty));
+}
+
+#[test]
+fn a_pod_of_a_rule_waits_as_long_as_one_that_asks_for_it() {
+    let job = || vec![rule("job", PodBehavior::WaitCompleted)];
+    let mut d = drain_by(job(), limits(3600));
+    let effects = d.step(at(0), Input::Listed(vec![app("job")]));
+    let note = Note::Wish {
+        pod: key("job"),
+        uid: uid("job"),
+        key: WishSource::Rule,
+        wish: Wish::Wait,
+        until: Some(at(1800)),
+    };
+    assert_eq!((requested(&effects), notes(&effects)), (vec![], vec![&note]));
+    let asked = &d.status(at(1)).asked_to_wait;
+    assert!(asked[0].describe().starts_with("1 pod waits (--rules-file) until "), "{asked:?}");
+    assert_eq!(requested(&d.step(at(1800), Input::Tick)), ["job"]);
+    let mut short = drain_by(job(), limits(300));
+    assert_eq!(requested(&short.step(at(0), Input::Listed(vec![app("job")]))), ["job"]);
+}
+
+#[test]
+fn what_a_pod_asks_for_itself_counts_more_than_a_rule() {
+    let rules = vec![rule("web", PodBehavior::Skip), rule("db", PodBehavior::WaitCompleted)];
+    let mut d = drain_by(rules, limits(3600));
+    let asking = |name: &str, value: &'static str| {
+        let annotation = |key: &str| (key == "sundown.dev/drain").then_some(value);
+        Pod { wishes: PodWishes::read(annotation, &app(name).labels), ..app(name) }
+    };
+    d.step(at(1), Input::Listed(vec![asking("web", "wait"), asking("db", "skip")]));
+    let counts = d.status(at(2)).counts;
+    assert_eq!((counts.left, counts.asked_to_wait, counts.untouched), (1, 1, 1));
+}
+
+#[test]
+fn a_rule_shortens_grace_periods_and_says_when_its_pods_are_forced() {
+    let short = PodRule {
+        max_grace_period: Some(seconds(60)),
+        force_after: Some(ForceAfter::Never),
+        ..rule("slow", PodBehavior::Evict(None))
+    };
+    let mut d = drain_by(vec![short], limits(3600));
+    let slow = |name| Pod { grace: seconds(900), ..app(name) };
+    d.step(at(1), Input::Listed(vec![slow("slow"), slow("other")]));
+    assert_eq!(d.order(&uid("slow"), at(1), true), Some(evict("slow", Some(60))));
+    assert_eq!(d.order(&uid("other"), at(1), true), Some(evict("other", Some(900))));
+    assert_eq!(d.forced_from(&slow("slow")), None);
+    assert_eq!(d.forced_from(&slow("other")), Some(at(2700)));
+}
+
+#[test]
+fn pods_that_stay_for_other_reasons_stay_whatever_a_rule_says() {
+    let rules =
+        vec![PodRule { matches: PodMatch::default(), ..rule("", PodBehavior::Evict(Some(1))) }];
+    let mut d = drain_by(rules, limits(3600));
+    let pods = vec![
+        Pod { mirror: true, ..app("static") },
+        Pod { tolerates_us: true, ..app("tolerant") },
+        Pod { phase: PodPhase::Failed, ..app("failed") },
+        daemon("daemon", "proxy"),
+    ];
+    assert_eq!(requested(&d.step(at(1), Input::Listed(pods))), [""; 0]);
+    assert_eq!(d.status(at(1)).counts.untouched, 3);
+}
+
+#[test]
+fn a_change_of_the_rules_counts_at_once() {
+    let mut d = drain_by(Vec::new(), limits(3600));
+    assert_eq!(requested(&d.step(at(1), Input::Listed(vec![app("a"), app("b")]))), ["a", "b"]);
+    let wait_for_a = settings(vec![rule("a", PodBehavior::WaitCompleted)]);
+    let effects = d.step(at(2), Input::Settings(Arc::clone(&wait_for_a)));
+    let cancel = |name: &str| Effect::Dispatch(DispatchInput::Cancel { uid: uid(name) });
+    assert!(effects.contains(&cancel("a")) && !effects.contains(&cancel("b")), "{effects:?}");
+    assert_eq!(d.step(at(3), Input::Settings(wait_for_a)).len(), 0, "nothing has changed");
+    let skip_a = settings(vec![rule("a", PodBehavior::Skip)]);
+    d.step(at(4), Input::Settings(skip_a));
+    let effects = d.step(at(6), Input::Gone(uid("b")));
+    assert_eq!(ended(&effects), Some(&Outcome::Empty));
+
+    let mut d = drain_by(vec![rule("a", PodBehavior::Skip)], limits(3600));
+    d.step(at(1), Input::Listed(vec![app("a"), app("b")]));
+    let effects = d.step(at(2), Input::Settings(settings(Vec::new())));
+    assert_eq!(requested(&effects), ["a"]);
+}

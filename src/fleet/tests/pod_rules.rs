@@ -1,0 +1,44 @@
+//! The administrator's rules about pods.
+
+use super::{transitions::held, *};
+use crate::domain::{Pod, PodBehavior, PodMatch, PodRule, PodRules};
+
+fn all_wait() -> Arc<PodRules> {
+    let rule = PodRule {
+        matches: PodMatch::default(),
+        behavior: PodBehavior::WaitCompleted,
+        max_grace_period: None,
+        force_after: None,
+    };
+    Arc::new(PodRules::new(vec![rule]).unwrap())
+}
+
+/// The pods that wait because of a rule, in the drain of this node.
+fn waiting(world: &World, node: &Node) -> usize {
+    let drain = world.fleet.drains.get(&node.name).and_then(|state| state.drain()).unwrap();
+    drain.status(at(world.now)).counts.asked_to_wait
+}
+
+fn listed(world: &mut World, node: &Node) {
+    world.accepts(node);
+    world.sees("drain", "t1", ActionSeen::Open);
+    let pod = Pod { node: Some(node.name.clone()), ..drain::tests::pod("a") };
+    world.pods(node, drain::Input::Listed(vec![pod]));
+}
+
+#[test]
+fn new_rules_count_in_drains_that_go_on_and_in_those_that_begin_later() {
+    let node = held();
+    let mut during = World::confirmed();
+    listed(&mut during, &node);
+    assert_eq!(waiting(&during, &node), 0);
+    during.step(Input::PodRules(all_wait()));
+    assert_eq!(waiting(&during, &node), 1);
+    during.step(Input::PodRules(Arc::default()));
+    assert_eq!(waiting(&during, &node), 0);
+
+    let mut before = World::confirmed();
+    before.step(Input::PodRules(all_wait()));
+    listed(&mut before, &node);
+    assert_eq!(waiting(&before, &node), 1);
+}

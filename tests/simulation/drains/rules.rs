@@ -1,0 +1,94 @@
+//! The administrator's rules about pods (`--rules-file`).
+
+use std::path::PathBuf;
+
+use sundown::{
+    domain::Moment,
+    sim::kube::{PodShape, PodSpec},
+};
+
+use super::{Scene, about, between, graceful};
+
+/// A file with rules, which is deleted at the end of its test.
+struct Rules(PathBuf);
+
+impl Rules {
+    fn new(name: &str, text: &str) -> Self {
+        let file = format!("sundown-rules-{name}-{}.yaml", std::process::id());
+        let rules = Self(std::env::temp_dir().join(file));
+        rules.write(text);
+        rules
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(&self.0, text).unwrap();
+    }
+
+    fn flag(&self) -> String {
+        format!("--rules-file={}", self.0.display())
+    }
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+impl Scene {
+    /// Puts a pod with the label `app: NAME` onto the first node.
+    fn app(&self, name: &str, shape: PodShape) {
+        let pod = PodSpec::on(self.node(0), "shop", name).shape(shape);
+        self.stage.world.kube.add_pod(&pod.label("app", name));
+    }
+
+    fn evicted(&self, pod: &str) -> Moment {
+        let removals = self.removals(pod);
+        let [(at, _, false)] = removals[..] else { panic!("{pod}: {removals:?}") };
+        at
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s21_pods_go_by_the_orders_of_the_rules() {
+    let rules = Rules::new(
+        "orders",
+        "rules:\n\
+         - {match: {podLabels: app=first}, behavior: Evict, order: -1}\n\
+         - {match: {podLabels: app=later, namespaces: [sh*]}, behavior: Evict, order: 2}\n\
+         - {match: {podLabels: app=skipped}, behavior: Skip}\n",
+    );
+    let scene = Scene::hooked(971, 2, &[&rules.flag()]).await;
+    for name in ["later", "plain", "first", "skipped"] {
+        scene.app(name, graceful(30, 10));
+    }
+    scene.stage.pass(5).await;
+    let accepted = scene.terminate(0).await;
+    scene.completed(0, 120).await;
+    assert!(between(accepted, scene.evicted("first")) < 3.0);
+    about(between(scene.evicted("first"), scene.evicted("plain")), 10.0, 1.0);
+    about(between(scene.evicted("plain"), scene.evicted("later")), 10.0, 1.0);
+    assert_eq!(scene.removals("skipped"), []);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_rules_counts_within_seconds_and_a_bad_file_keeps_the_last_ones() {
+    let waiting = "rules: [{match: {podLabels: app=job}, behavior: WaitCompleted}]";
+    let rules = Rules::new("reload", waiting);
+    let scene = Scene::hooked(972, 2, &[&rules.flag()]).await;
+    scene.app("job", graceful(30, 5));
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.pass(30).await;
+    rules.write("rules: [{behavior: Ignore}]");
+    scene.stage.pass(30).await;
+    assert_eq!(scene.removals("job"), [], "the last good rules count");
+    assert!((scene.sundown.metric("rules_file_bad") - 1.0).abs() < 0.1);
+    rules.write("rules: []");
+    let changed = scene.stage.clock.now();
+    scene.completed(0, 60).await;
+    assert!(between(changed, scene.evicted("job")) < 15.0);
+    assert!(scene.sundown.metric("rules_file_bad") < 0.1);
+    scene.end().await;
+}
