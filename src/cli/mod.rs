@@ -46,13 +46,14 @@ enum Command {
     SendTest(send_test::SendTestArgs),
     /// Show what is being drained, until when, and what holds it. Reads the cluster only
     Status(status::StatusArgs),
-    /// Hold all drains: no evictions, no force. Interruptions are still accepted, heartbeats go on
+    /// Pause all drains, or one: no evictions, no force. Interruptions are still accepted,
+    /// heartbeats go on
     Pause(pause::PauseArgs),
-    /// Hold the drain of one node, as `pause` with its name does. `resume` ends it
+    /// Pause the drain of one node. The same as `sundown pause NODE`
     Hold(pause::HoldArgs),
     /// Let the drains go on
     Resume(pause::PauseArgs),
-    /// Do not wait for budgets and gates any longer in the drain of one node
+    /// Make the drain of one node stop waiting for budgets, gates and `--evict-after`
     Force(pause::ForceArgs),
     /// End the drain of one node and complete its lifecycle actions
     Release(pause::ReleaseArgs),

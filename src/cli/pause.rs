@@ -14,10 +14,11 @@ use super::{
 use crate::{
     cluster::{
         self, Cluster, KeepLabels, Priority, Target,
-        lease::{LeaseError, find_lease, set_paused},
+        lease::{LeaseError, find_lease, pauses_all, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
     domain::{FORCE, Node, NodeName, PAUSE, RELEASE},
+    fleet::PausedBy,
     record::{self, RecordStatus},
     runtime::{Clock, Random, Spawner},
 };
@@ -53,20 +54,27 @@ impl Order {
         }
     }
 
-    /// What follows. `found`: the node before the command.
-    fn result(self, found: &Node) -> String {
-        let node = &found.name;
-        match self {
-            Self::Release => {
+    /// What follows. `paused_by`: what pauses the drain, as far as is known.
+    fn result(self, node: &NodeName, paused_by: PausedBy) -> String {
+        let ignores = format!("the drain of {node} ignores budgets and gates");
+        match (self, paused_by) {
+            (Self::Release, _) => {
                 format!("The leader ends the drain of {node} and completes its lifecycle actions.")
             }
-            Self::Force if found.paused() => format!(
-                "The drain of {node} is paused. After `sundown resume {node}` it waits neither for \
-                 budgets nor for gates."
+            (Self::Force, PausedBy::Node) => {
+                format!("The drain of {node} is paused. After `sundown resume {node}`, {ignores}.")
+            }
+            (Self::Force, PausedBy::Lease) => {
+                format!("All drains are paused. After `sundown resume`, {ignores}.")
+            }
+            (Self::Force, PausedBy::Both) => format!(
+                "All drains are paused, and so is {node}. After `sundown resume` and `sundown \
+                 resume {node}`, {ignores}."
             ),
-            Self::Force => format!(
-                "The drain of {node} no longer waits for budgets and gates: each pod is evicted \
-                 first, and deleted if that is refused. `sundown status {node}` shows what is left."
+            (Self::Force, PausedBy::Nothing) => format!(
+                "The drain of {node} no longer waits for budgets and gates. Sundown evicts each \
+                 pod first, and deletes it if the eviction is refused. `sundown status {node}` \
+                 shows what is left."
             ),
         }
     }
@@ -96,8 +104,8 @@ pub(super) struct PauseArgs {
 /// The flags of `sundown hold`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct HoldArgs {
-    /// The node whose drain is held, by its name or by the ID of its instance. `sundown resume`
-    /// lets it go on
+    /// The node whose drain is paused, by its name or by the ID of its instance. `sundown resume
+    /// NODE` lets it go on
     #[arg(value_name = "NODE|INSTANCE")]
     node: String,
     #[command(flatten)]
@@ -107,11 +115,14 @@ pub(super) struct HoldArgs {
 /// The flags of `sundown force`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForceArgs {
-    /// The node whose drain is forced, by its name or by the ID of its instance. Each pod is evicted
-    /// first, and deleted with its own grace period if that is refused. A pod whose eviction finds
-    /// no slot within two seconds is deleted without one
+    /// The node whose drain is forced, by its name or by the ID of its instance. Sundown evicts
+    /// each pod first. If the eviction is refused, Sundown deletes the pod with its grace period,
+    /// or the time that is left if that is shorter. A pod whose eviction finds no slot within two
+    /// seconds is deleted without one
     #[arg(value_name = "NODE|INSTANCE")]
     node: String,
+    #[command(flatten)]
+    lease: LeaseArgs,
     #[command(flatten)]
     kube: KubeArgs,
 }
@@ -183,14 +194,21 @@ fn of_node(found: &Node, on: bool) -> String {
 }
 
 pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
-    order(Order::Release, &args.node, &args.kube)
+    order(Order::Release, &args.node, &args.kube, None)
 }
 
 pub(super) fn force(args: &ForceArgs) -> anyhow::Result<ExitCode> {
-    order(Order::Force, &args.node, &args.kube)
+    order(Order::Force, &args.node, &args.kube, Some(&args.lease))
 }
 
-fn order(order: Order, node: &str, kube: &KubeArgs) -> anyhow::Result<ExitCode> {
+/// Writes the annotation of an order. `lease`: where to look whether all drains are paused; `None`:
+/// a pause does not change what follows.
+fn order(
+    order: Order,
+    node: &str,
+    kube: &KubeArgs,
+    lease: Option<&LeaseArgs>,
+) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let client = connect_kube(kube).await?;
         let found = read(&client, &name(node)?).await?;
@@ -199,10 +217,21 @@ fn order(order: Order, node: &str, kube: &KubeArgs) -> anyhow::Result<ExitCode> 
         if let Some(why) = refusal(&found) {
             return Err(NoDrain { node, why, order }.into());
         }
-        annotate(client, &node, order.annotation(), Some("true")).await?;
-        print_line(&order.result(&found));
+        annotate(client.clone(), &node, order.annotation(), Some("true")).await?;
+        let are_all_paused = match lease {
+            Some(lease) => are_all_paused(&client, lease).await,
+            None => false,
+        };
+        print_line(&order.result(&node, PausedBy::of(are_all_paused, found.paused())));
         Ok(())
     })
+}
+
+/// Whether all drains are paused. `false` if the Lease cannot be read: the order holds all the
+/// same.
+async fn are_all_paused(client: &kube::Client, lease: &LeaseArgs) -> bool {
+    let found = find_lease(client, &lease_search(lease)).await;
+    found.ok().flatten().is_some_and(|(_, lease)| pauses_all(&lease))
 }
 
 /// Finds a node by its name, its instance ID, or the first label of its name.
@@ -315,12 +344,30 @@ mod tests {
 
     #[test]
     fn an_order_names_what_follows_and_a_paused_drain_is_forced_only_after_the_pause() {
-        for (order, annotations, words) in [
-            (Order::Release, &[][..], "The leader ends the drain of n"),
-            (Order::Force, &[], "The drain of n no longer waits for budgets and gates"),
-            (Order::Force, &[(PAUSE, "true")], "After `sundown resume n` it waits neither"),
+        for (order, paused_by, words) in [
+            (Order::Release, PausedBy::Node, "The leader ends the drain of n"),
+            (
+                Order::Force,
+                PausedBy::Nothing,
+                "The drain of n no longer waits for budgets and gates",
+            ),
+            (
+                Order::Force,
+                PausedBy::Node,
+                "paused. After `sundown resume n`, the drain of n ignores",
+            ),
+            (
+                Order::Force,
+                PausedBy::Lease,
+                "All drains are paused. After `sundown resume`, the drain",
+            ),
+            (
+                Order::Force,
+                PausedBy::Both,
+                "After `sundown resume` and `sundown resume n`, the drain",
+            ),
         ] {
-            let text = order.result(&node(annotations, true));
+            let text = order.result(&"n".into(), paused_by);
             assert!(text.contains(words), "{text} instead of {words}");
         }
         let refused = NoDrain { node: "n".into(), why: "why".to_owned(), order: Order::Force };

@@ -22,7 +22,7 @@ use self::{calls::Calls, task::LeaseTask, writes::OpenWrites};
 pub use self::{
     calls::{LeaseCall, Verb},
     find::{LeaseSearch, find_lease},
-    pause::{LeaseError, set_paused},
+    pause::{LeaseError, pauses_all, set_paused},
     writes::{WriteGuard, WritePermit},
 };
 use crate::{

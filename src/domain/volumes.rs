@@ -53,7 +53,7 @@ impl fmt::Display for AttachedVolumes {
 pub enum VolumesSeen {
     /// Volumes of drained pods are attached. `count` is 0 if none is.
     Attached(AttachedVolumes),
-    /// Sundown lacks the right to read them. The text is the error.
+    /// Sundown lacks the permission to read them. The text is the error.
     Denied(String),
     /// There was no usable answer. The text is the error.
     Unanswered(String),
@@ -66,7 +66,7 @@ pub enum VolumeWaitEnd {
     Detached,
     /// The deadline of the drain was reached, and these volumes were attached.
     Deadline(AttachedVolumes),
-    /// Sundown lacks the right to read them. The text is the error.
+    /// Sundown lacks the permission to read them. The text is the error.
     Denied(String),
     /// The API server gave no usable answer for too long. The text is the last error.
     Unanswered(String),

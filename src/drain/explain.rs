@@ -152,14 +152,14 @@ impl BlockReason {
             Self::PdbLagging => "the disruption controller to update the status of the budget",
             Self::TwoPdbs => "only one budget that selects the pod",
             Self::Webhook => "the webhook or policy to admit the eviction",
-            Self::NamespaceTerminating => "the deletion of its namespace to remove it",
+            Self::NamespaceTerminating => "nothing: the namespace controller deletes it",
             Self::Rbac => "the permission to create pods/eviction (`sundown check`)",
-            Self::TerminatingStuck => "its kubelet to end it",
+            Self::TerminatingStuck => "the kubelet to stop its containers",
             Self::Finalizer => "its finalizers to be removed by their controller",
             Self::ApiOverload => "fewer requests to the API server",
             Self::Intercepted => "the webhook that intercepts evictions to delete it",
             Self::NoSlot => "fewer evictions at once, or a higher --max-evictions",
-            Self::Error => "an answer of the API server without an error",
+            Self::Error => "the API server to accept the eviction",
         }
     }
 }

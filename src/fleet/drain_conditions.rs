@@ -236,10 +236,15 @@ impl Fleet {
         };
         if let Some(state) = self.drains.get(&node.name).filter(|s| s.node.uid == node.uid) {
             let Some(drain) = state.drain() else {
-                // Its end is written soon. That needs no condition of its own, unless one shows
-                // that pods are being evicted.
-                let is_shown = record::own_drain_condition(node).is_some();
-                return if is_shown { of(explained::completing()) } else { Wanted::Unchanged };
+                // Without a gate its end is written soon. That needs no condition of its own,
+                // unless one shows that pods are being evicted.
+                let held = state.completion().and_then(|completion| completion.held_until);
+                let held = held.filter(|until| *until > self.now);
+                if held.is_none() && record::own_drain_condition(node).is_none() {
+                    return Wanted::Unchanged;
+                }
+                let (conditions, cause) = explained::completing(held);
+                return Wanted::Shown { conditions, cause };
             };
             if !state.limits.response.evicts() {
                 return Wanted::Nothing;

@@ -36,7 +36,7 @@ pub enum DrainEvent {
         /// The group has a node that can take over the pods.
         is_replaced: bool,
     },
-    /// Gates hold the evictions of the drain, or its release.
+    /// Gates hold the evictions of the drain, or the completion of its lifecycle actions.
     GatesHold {
         /// Which of both they hold.
         kind: GateKind,
@@ -45,7 +45,7 @@ pub enum DrainEvent {
         /// Until when they hold at the latest.
         until: Moment,
     },
-    /// Gates are on the Node, and the drain or its release does not wait for them (any longer).
+    /// Gates are on the Node, and the drain or the completion does not wait for them (any longer).
     GatesIgnored {
         /// What they were to hold.
         kind: GateKind,
@@ -54,9 +54,9 @@ pub enum DrainEvent {
         /// Why it does not wait.
         why: IgnoredGate,
     },
-    /// The last gate that held the drain or its release was removed.
+    /// The last gate that held the drain or the completion was removed.
     GatesGone(GateKind),
-    /// A person ordered to force the drain (`true`), or took the order back (`false`).
+    /// A person forces the drain (`true`), or no longer (`false`).
     ForceOrder(bool),
     /// The API server has answered an eviction or a delete.
     Answered {

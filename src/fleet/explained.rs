@@ -25,10 +25,28 @@ pub(super) fn conditions(explanation: &Explanation) -> (DrainConditions, String)
     (DrainConditions::new(true, false, cause.as_str(), &text), about)
 }
 
-/// The conditions of a Node whose drain has ended, while that is not written into its record yet.
-pub(super) fn completing() -> DrainConditions {
-    let text = "The drain has ended; its lifecycle actions are completed next";
-    DrainConditions::new(true, false, "Completing", text)
+/// The conditions of a Node whose drain has ended, while that is not written into its record yet,
+/// and what they are about. `held_until`: until when gates hold the completion of its lifecycle
+/// actions; `None`: none does.
+pub(super) fn completing(held_until: Option<Moment>) -> (DrainConditions, String) {
+    let (reason, about, text) = match held_until {
+        Some(until) => (
+            Cause::Waiting(Wait::Gate(until)).as_str(),
+            "completion held by a gate",
+            format!(
+                "No pod is left; a gate (pre-release.sundown.dev) delays the completion of the \
+                 lifecycle actions until {until:.0} at the latest"
+            ),
+        ),
+        None => (
+            "Completing",
+            "Completing",
+            "The drain has ended; Sundown completes the lifecycle actions as soon as nothing \
+             delays that"
+                .to_owned(),
+        ),
+    };
+    (DrainConditions::new(true, false, reason, &text), about.to_owned())
 }
 
 fn condition_text(explanation: &Explanation, cause: Cause) -> String {
@@ -51,7 +69,8 @@ fn condition_text(explanation: &Explanation, cause: Cause) -> String {
              (--evict-after)"
         ),
         Cause::Waiting(Wait::Gate(until)) => format!(
-            "{left}; a gate (pre-drain.sundown.dev) holds the evictions until {until:.0} at the latest"
+            "{left}; a gate (pre-drain.sundown.dev) delays the evictions until {until:.0} at the \
+             latest"
         ),
         Cause::Volumes => {
             format!("{left}; the drain waits until the volumes of the pods are detached")

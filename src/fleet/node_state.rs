@@ -90,7 +90,7 @@ pub enum PausedBy {
 
 impl PausedBy {
     /// `all`: all drains are paused. `has_annotation`: this Node is annotated.
-    pub(super) const fn of(all: bool, has_annotation: bool) -> Self {
+    pub(crate) const fn of(all: bool, has_annotation: bool) -> Self {
         match (all, has_annotation) {
             (false, false) => Self::Nothing,
             (false, true) => Self::Node,

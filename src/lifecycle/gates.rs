@@ -70,10 +70,12 @@ impl IgnoredGate {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::ShortDeadline => "its deadline is 5 minutes or less after the event",
-            Self::HalfPassed => "half of the time to its deadline has passed",
-            Self::DeadlineReached => "its deadline has come",
-            Self::Forced => "a person ordered to force it (sundown.dev/force)",
+            Self::ShortDeadline => "the drain's deadline is 5 minutes or less after the event",
+            Self::HalfPassed => {
+                "the longest time for gates has passed (half of the drain's time, or 30 minutes)"
+            }
+            Self::DeadlineReached => "the drain's deadline has passed",
+            Self::Forced => "a person forces the drain (sundown.dev/force)",
         }
     }
 }

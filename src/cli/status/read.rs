@@ -15,10 +15,10 @@ use super::{
 use crate::{
     cluster::{
         self, Cluster, ClusterParts, DaemonSets, KeepLabels, Settings,
-        lease::{LeasePlace, LeaseSearch, WriteGuard, find_lease},
+        lease::{LeasePlace, LeaseSearch, WriteGuard, find_lease, pauses_all},
     },
     config::{DrainConfig, PublishedService},
-    domain::{InstanceId, Node, NodeName, PAUSE, Pod, SETTINGS, seconds, with_causes},
+    domain::{InstanceId, Node, NodeName, Pod, SETTINGS, seconds, with_causes},
     runtime::{Clock, Random, Spawner},
 };
 
@@ -212,6 +212,7 @@ fn daemon_set_of(pod: &Pod) -> Option<(String, String)> {
 }
 
 fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
+    let is_paused = pauses_all(&lease);
     let spec = lease.spec.unwrap_or_default();
     let annotations = lease.metadata.annotations.unwrap_or_default();
     let holder = spec.holder_identity.filter(|h| !h.is_empty());
@@ -226,7 +227,7 @@ fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
         duration: seconds(
             spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15),
         ),
-        is_paused: annotations.get(PAUSE).is_some_and(|v| v == "true"),
+        is_paused,
         settings: published.and_then(|text| DrainConfig::from_published(text)),
         service: published
             .map_or_else(PublishedService::default, |text| PublishedService::read(text)),

@@ -287,10 +287,12 @@ impl Reader<'_> {
             remarks.push("Its release was asked for.".to_owned());
         }
         if node.forced_by_hand() {
-            remarks.push(
-                "A person ordered to force it: it waits neither for budgets nor for gates."
-                    .to_owned(),
-            );
+            let effect = if paused {
+                "After the pause, Sundown ignores budgets and gates."
+            } else {
+                "Sundown no longer waits for budgets or gates."
+            };
+            remarks.push(format!("A person forces this drain (sundown.dev/force). {effect}"));
         }
         remarks.extend(gates::further(node));
         if interruptions.iter().all(|t| t.stale) && !interruptions.is_empty() {

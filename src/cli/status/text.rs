@@ -391,7 +391,7 @@ impl Page {
         let value = if value.is_empty() { String::new() } else { format!(" ({value})") };
         let what = match of {
             Held::Evictions => "the evictions",
-            Held::Release => "the release",
+            Held::Release => "the completion of the lifecycle actions",
         };
         let until = until
             .map(|at| format!(" until {at:.0} (in {})", self.until(Some(at), "")))
@@ -399,7 +399,7 @@ impl Page {
         match state {
             GateState::Holds => format!("{annotation}{value} holds {what}{until}"),
             GateState::Waits => {
-                format!("{annotation}{value} will hold {what} of the empty node{until}")
+                format!("{annotation}{value} will hold {what} once the node is empty,{until}")
             }
             GateState::Ignored => format!(
                 "{annotation}{value} holds nothing, because {}",

@@ -90,25 +90,25 @@ reasons! {
          kind of its interruption. The message names what the evictions wait for, and until when at \
          the latest."
         => "Nothing. To evict at once, remove [`--evict-after`](interruptions.md#evict-later).";
-    /// Gates hold a drain or its release.
+    /// Gates delay a drain or the completion of its lifecycle actions.
     GatesHold [Warning] [Node]
-        "Annotations `pre-drain.sundown.dev/NAME` hold the evictions of the node, or annotations \
-         `pre-release.sundown.dev/NAME` hold the completion of its lifecycle actions. The message \
-         names the annotations, their values, and until when they hold at the latest."
+        "Annotations `pre-drain.sundown.dev/NAME` delay the evictions of the node, or annotations \
+         `pre-release.sundown.dev/NAME` delay the completion of its lifecycle actions. The message \
+         names the annotations, their values, and until when they delay it at the latest."
         => "Wait for whoever set the annotation, or remove it: [gates](operations.md#gates).";
     /// Gates hold nothing.
     GatesIgnored [Normal] [Node]
-        "The drain or its release does not wait for the gates on the node, or no longer: the \
-         deadline is 5 minutes or less after the event (as for spot), half of the time has passed, \
-         the deadline has come, or a person ordered to force the drain. The message names them."
+        "The drain, or the completion of its lifecycle actions, does not wait for the gates on the \
+         node, or no longer: the deadline is 5 minutes or less after the event (as for spot), the \
+         longest time for gates has passed, the deadline has passed, or a person forces the drain. \
+         The message names the gates and the reason."
         => "Nothing: [how long gates hold](operations.md#gates).";
-    /// A person ordered to force a drain.
-    ForceOrdered [Warning] [Node]
-        "A person ordered with `sundown force` or the annotation `sundown.dev/force` that the drain \
-         waits neither for budgets nor for gates. Sundown evicts each pod first, and deletes it if \
-         its eviction is refused. A pod whose eviction finds no slot within two seconds is deleted \
-         without an eviction."
-        => "Nothing. To take the order back, remove the annotation: \
+    /// A person forces a drain.
+    DrainForced [Warning] [Node]
+        "A person forces the drain, with `sundown force` or the annotation `sundown.dev/force`. \
+         Sundown no longer waits for budgets or gates. It evicts each pod first, and deletes it if \
+         the eviction is refused, or finds no slot within two seconds."
+        => "Nothing. To let the drain wait again, remove the annotation: \
             [force a drain](operations.md#force-a-drain).";
     /// Settings of the node or of its hook are not used.
     SettingsIgnored [Warning] [Node]
@@ -155,10 +155,10 @@ reasons! {
         => "It depends on the [reason](operations.md#reasons-of-blocked-pods).";
     /// Volumes of drained pods are attached to the node.
     VolumesAttached [Normal, Warning] [Node]
-        "No pod is left on the node, and volumes of its pods are still attached. Sundown waits with \
-         the completion of the lifecycle action until they are detached, until the end of the drain \
-         at the latest. The message names the volumes. It comes again every 5 to 9 minutes. \
-         `Warning`: the drain has ended, and the volumes were still attached."
+        "No pod is left on the node, and volumes of its pods are still attached. Sundown completes \
+         the lifecycle action when they are detached, or at the drain's deadline. The message \
+         names the volumes. It comes again every 5 to 9 minutes. `Warning`: the drain has ended, \
+         and the volumes were still attached."
         => "If they stay: [volumes stay attached](operations.md#volumes-stay-attached).";
     /// The volumes of drained pods are detached from the node.
     VolumesDetached [Normal] [Node]
@@ -167,10 +167,10 @@ reasons! {
         => "Nothing.";
     /// Sundown cannot tell which volumes are attached to the node.
     VolumesUnknown [Warning] [Node]
-        "Sundown could not read which volumes are attached to the drained node: it lacks a right, or \
-         the API server did not answer for two minutes. It does not wait for them. The message has \
-         the error."
-        => "If a right is missing: [volumes stay \
+        "Sundown may not read which volumes are attached (a permission is missing), or got no \
+         usable answer in time. It completes the lifecycle action without waiting. The message \
+         has the error."
+        => "If a permission is missing: [volumes stay \
             attached](operations.md#volumes-stay-attached).";
     /// A drain is paused.
     Paused [Warning] [Node]
@@ -186,10 +186,11 @@ reasons! {
          minutes for drains that last longer than 5 minutes."
         => "Nothing: [`sundown status`](commands.md#sundown-status) shows it as the last known \
             heartbeat.";
-    /// A pod was deleted because its eviction did not succeed before the deadline.
+    /// A pod was deleted because it could not be evicted.
     Forced [Warning] [Node, Pod]
-        "Sundown deleted the pod because it could not be evicted in time for the deadline. At the \
-         end of the drain, one Event on the node names all such pods."
+        "Sundown deleted the pod because it could not be evicted before the force time, or because \
+         a person forced the drain. At the end of the drain, one Event on the node names all such \
+         pods."
         => "Find out [what blocked it](operations.md#stuck-on-a-budget).";
     /// The DaemonSet of a pod does not exist.
     OrphanedDaemonSetPod [Warning] [Node]

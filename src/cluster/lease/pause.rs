@@ -30,6 +30,13 @@ pub struct LeaseError {
     source: Option<Box<kube::Error>>,
 }
 
+/// Whether this Lease has the annotation that pauses all drains.
+#[must_use]
+pub fn pauses_all(lease: &Lease) -> bool {
+    let annotations = lease.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(PAUSE)).is_some_and(|value| value == "true")
+}
+
 /// Writes or removes the annotation that pauses all drains. Returns whether that changed anything.
 ///
 /// Errs when there is no such Lease. Every running replica keeps it in place, so the namespace or
@@ -43,9 +50,7 @@ pub async fn set_paused(
     let lease = call(place, "read", api.get_opt(&place.name))
         .await?
         .ok_or_else(|| LeaseError::missing(place))?;
-    if lease.metadata.annotations.is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"))
-        == paused
-    {
+    if pauses_all(&lease) == paused {
         return Ok(false);
     }
     let value = paused.then_some("true");

@@ -145,14 +145,16 @@ pub struct DrainArgs {
     #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
     pub force_after: ForceAfter,
     /// In which order the pods of a node are evicted: `together`, `critical-last` (ordinary pods, then
-    /// pods of `--drain-daemonset`, then critical pods, then critical ones of DaemonSets) or, by
-    /// pod priority, the 2 to 8 priorities at which groups begin, such as
-    /// `priority:0,1000,2000000000`. A group waits until the pods of the groups before it are gone,
-    /// but each has at least half of the drain's time
+    /// pods of `--drain-daemonset`, then critical pods, then critical pods of `--drain-daemonset`)
+    /// or, by pod priority, the 2 to 8 priorities at which pod groups begin, such as
+    /// `priority:0,1000,2000000000`. A pod group waits until the pods of the groups before it are
+    /// gone, but its latest start leaves it at least half of the drain's time. If a gate or
+    /// `--evict-after` delays the evictions, groups whose latest start has passed begin together
     #[arg(long, env = "SUNDOWN_POD_ORDER", value_name = "ORDER", default_value = d::POD_ORDER)]
     pub pod_order: PodOrder,
-    /// DaemonSet whose pods are evicted, NAMESPACE/NAME, such as one that ships logs; repeatable, at
-    /// most 16 (in the variable: separated by commas). The pods of all other DaemonSets stay
+    /// Also evict the pods of this DaemonSet (NAMESPACE/NAME, repeatable, at most 16; in the
+    /// variable: separated by commas). If it tolerates every taint, its controller creates the pod
+    /// again, and Sundown leaves the new pod alone
     #[arg(
         long,
         env = "SUNDOWN_DRAIN_DAEMONSET",

@@ -45,16 +45,16 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "{}", nodes::gates_ignored(*kind, gates, *why));
         }
         DrainEvent::GatesGone(GateKind::PreDrain) => {
-            info!(%node, "No gate pre-drain.sundown.dev holds the drain any longer: it goes on.");
+            info!(%node, "No gate pre-drain.sundown.dev delays the evictions any longer.");
         }
         DrainEvent::GatesGone(GateKind::PreRelease) => {
-            info!(%node, "No gate pre-release.sundown.dev holds the release any longer: the \
-                lifecycle actions are completed.");
+            info!(%node, "No gate pre-release.sundown.dev delays the completion of the lifecycle \
+                actions any longer.");
         }
-        DrainEvent::ForceOrder(true) => warn!(%node, "{}", nodes::FORCE_ORDERED),
+        DrainEvent::ForceOrder(true) => warn!(%node, "{}", nodes::DRAIN_FORCED),
         DrainEvent::ForceOrder(false) => {
-            info!(%node, "The order to force the drain (sundown.dev/force) was taken back: it \
-                waits for gates and budgets again.");
+            info!(%node, "The force request (sundown.dev/force) was removed. The drain waits for \
+                budgets and gates again.");
         }
         DrainEvent::VolumesAttached(text) => info!(%node, "{text}"),
         DrainEvent::SettingsIgnored(problems) => {

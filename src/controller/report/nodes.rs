@@ -36,10 +36,10 @@ pub(super) fn eviction_start(start: EvictionStart) -> Option<String> {
     }
 }
 
-/// A person ordered to force the drain.
-pub(super) const FORCE_ORDERED: &str = "A person ordered to force the drain (sundown.dev/force): \
-    it no longer waits for gates and budgets. Each pod is evicted first; one whose eviction is \
-    refused, or finds no slot within two seconds, is deleted.";
+/// A person forces the drain.
+pub(super) const DRAIN_FORCED: &str = "A person forces this drain (sundown.dev/force). Sundown no \
+    longer waits for budgets or gates. It evicts each pod first, and deletes it if the eviction is \
+    refused.";
 
 /// That gates hold something.
 pub(super) fn gates_hold(kind: GateKind, gates: &str, until: Moment) -> String {
@@ -54,7 +54,7 @@ pub(super) fn gates_hold(kind: GateKind, gates: &str, until: Moment) -> String {
 pub(super) fn gates_ignored(kind: GateKind, gates: &str, why: IgnoredGate) -> String {
     let what = match kind {
         GateKind::PreDrain => "The drain",
-        GateKind::PreRelease => "The release",
+        GateKind::PreRelease => "The completion of the lifecycle actions",
     };
     format!("{what} does not wait for {gates}, because {}.", why.as_str())
 }
@@ -92,7 +92,7 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             (Normal, EventReason::GatesIgnored, gates_ignored(*kind, gates, *why))
         }
         DrainEvent::ForceOrder(true) => {
-            (Warning, EventReason::ForceOrdered, FORCE_ORDERED.to_owned())
+            (Warning, EventReason::DrainForced, DRAIN_FORCED.to_owned())
         }
         DrainEvent::Uncordoned => (
             Warning,

@@ -66,7 +66,8 @@ impl Term {
                 let reason = reason.as_str();
                 warn!(
                     %node, %pod, grace, reason,
-                    "Deleted a pod that could not be evicted, because its node goes.");
+                    "Deleted a pod by force: its eviction was refused, had no effect, or could not \
+                     be sent.");
                 self.shared.board.forced(node, pod);
                 self.shared.metrics.forced();
                 let now = self.shared.clock.now();

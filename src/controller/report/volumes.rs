@@ -24,11 +24,15 @@ impl Term {
                 %node, volumes = %attached, ?took,
                 "Volumes of the node's pods were still attached at the end of its drain."
             ),
-            VolumeWaitEnd::Denied(error) | VolumeWaitEnd::Unanswered(error) => warn!(
+            VolumeWaitEnd::Denied(error) => warn!(
                 %node, error, ?took,
-                "Cannot read which volumes are attached to a drained node; its drain does not wait \
-                 for them. With a missing right, use the roles of the chart, or set \
-                 --wait-for-volumes=never."
+                "Sundown lacks a permission to read volumes; the drain does not wait for them. Use \
+                 the roles of the chart, or set --wait-for-volumes=never."
+            ),
+            VolumeWaitEnd::Unanswered(error) => warn!(
+                %node, error, ?took,
+                "The API server gave no usable answer about volumes; the drain no longer waits for \
+                 them."
             ),
         }
         let (severity, reason, message) = match warning(end) {
@@ -53,15 +57,15 @@ fn warning(end: &VolumeWaitEnd) -> Option<(EventReason, String)> {
         }
         VolumeWaitEnd::Denied(error) => {
             let message = format!(
-                "Sundown may not read which volumes are attached, so the drain does not wait for \
-                 them: {error}"
+                "Sundown lacks a permission to read which volumes are attached, so the drain does \
+                 not wait for them: {error}"
             );
             Some((EventReason::VolumesUnknown, message))
         }
         VolumeWaitEnd::Unanswered(error) => {
             let message = format!(
-                "Sundown does not know which volumes are attached, and does not wait for them: \
-                 {error}"
+                "The API server gave no usable answer about volumes, so the drain no longer waits \
+                 for them: {error}"
             );
             Some((EventReason::VolumesUnknown, message))
         }

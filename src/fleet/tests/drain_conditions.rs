@@ -102,7 +102,7 @@ fn the_conditions_say_what_a_drain_is_about() {
         (
             waiting(Wait::Gate(at(60))),
             "HeldByGate",
-            "7 pods left; a gate (pre-drain.sundown.dev) holds the evictions until \
+            "7 pods left; a gate (pre-drain.sundown.dev) delays the evictions until \
              2026-01-01T00:01:00Z at the latest"
                 .to_owned(),
         ),
@@ -198,6 +198,16 @@ fn the_conditions_say_what_a_drain_is_about() {
         let expected = DrainConditions::new(true, false, explanation.cause().as_str(), &text);
         assert_eq!(conditions, expected);
     }
+}
+
+#[test]
+fn after_its_end_a_drain_shows_what_delays_the_completion() {
+    let (held, about) = explained::completing(Some(at(60)));
+    let text = "No pod is left; a gate (pre-release.sundown.dev) delays the completion of the \
+                lifecycle actions until 2026-01-01T00:01:00Z at the latest";
+    assert_eq!(held, DrainConditions::new(true, false, "HeldByGate", text));
+    assert_ne!(about, explained::conditions(&waiting(Wait::Gate(at(60)))).1);
+    assert_eq!(explained::completing(None).0.reason, "Completing");
 }
 
 #[test]
@@ -385,6 +395,26 @@ fn a_drained_node_shows_that_until_it_is_restored() {
     assert_eq!(world.fleet.conditions.next_wake(), at(100), "whether it was written");
     assert!(orders(&mut world, 100).is_empty());
     assert_eq!(world.fleet.conditions.next_wake(), Moment::MAX);
+}
+
+#[test]
+fn a_gate_that_holds_the_completion_is_shown_until_it_is_removed() {
+    let (mut world, node) = begun();
+    let mut gates = crate::domain::NodeGates::default();
+    gates.add("pre-release.sundown.dev/logs", "");
+    let gated = Node { gates: Some(Box::new(gates)), ..super::transitions::newer(&node) };
+    shows(&mut world, &gated);
+    for name in ["a", "b"] {
+        world.pods(&gated, drain::Input::Gone(name.into()));
+    }
+    world.now = 20;
+    world.step(Input::Tick);
+    let node = written(&mut world, &gated, 40).expect("a gate holds the completion");
+    assert_eq!((reason(&node), is_drained(&node)), (Some("HeldByGate"), false));
+    let free = Node { gates: None, ..super::transitions::newer(&node) };
+    shows(&mut world, &free);
+    let node = written(&mut world, &free, 80).expect("nothing holds it");
+    assert_eq!(reason(&node), Some("Completing"));
 }
 
 #[test]

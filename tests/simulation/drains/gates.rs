@@ -152,8 +152,8 @@ async fn an_order_to_force_deletes_what_a_budget_holds_and_ends_gates() {
     scene.stage.until(10, "the end is written", || scene.records("released") == 1.0).await;
     let node = scene.stage.node(&scene.instances[0]);
     assert!(node["metadata"]["annotations"].get(FORCE).is_none(), "it was for this drain: {node}");
-    let said = scene.events("ForceOrdered");
-    assert!(said.len() == 1 && said[0].contains("A person ordered"), "{said:?}");
+    let said = scene.events("DrainForced");
+    assert!(said.len() == 1 && said[0].contains("A person forces this drain"), "{said:?}");
     scene.end().await;
 }
 

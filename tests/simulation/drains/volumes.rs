@@ -183,7 +183,10 @@ async fn without_the_right_the_hook_is_not_held_and_people_are_told() {
     assert_eq!(waits(&scene, "denied"), 1.0);
     scene.stage.until(5, "an Event says so", || !scene.events("VolumesUnknown").is_empty()).await;
     let text = scene.events("VolumesUnknown").remove(0);
-    assert!(text.contains("may not read which volumes") && text.contains("forbidden"), "{text}");
+    assert!(
+        text.contains("lacks a permission to read which volumes") && text.contains("forbidden"),
+        "{text}"
+    );
     scene.end().await;
 }
 

@@ -76,7 +76,7 @@ const ROWS: &[Row] = &[
     ("EvictionsWait", NORMAL, NODE, |j, e, at| j.evictions_wait(&e.name, at)),
     ("GatesHold", WARNING, NODE, |j, e, at| j.was_gated(&e.name, at + SECOND)),
     ("GatesIgnored", NORMAL, NODE, |j, e, at| j.was_gated(&e.name, at + SECOND)),
-    ("ForceOrdered", WARNING, NODE, |j, e, at| j.was_forced_by_hand(&e.name, at + SECOND)),
+    ("DrainForced", WARNING, NODE, |j, e, at| j.was_forced_by_hand(&e.name, at + SECOND)),
     ("SettingsIgnored", WARNING, NODE, |j, e, at| {
         j.was_given_bad_settings(&e.name, at - RETRIED, at + SECOND)
     }),

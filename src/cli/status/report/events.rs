@@ -18,8 +18,8 @@ use crate::{
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
 const SHOWN_ELSEWHERE: [&str; 10] = [
     "Blocked",
+    "DrainForced",
     "Forced",
-    "ForceOrdered",
     "GatesHold",
     "GatesIgnored",
     "HookKeptOpen",

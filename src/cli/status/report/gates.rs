@@ -6,7 +6,7 @@ use crate::{
     lifecycle::{GateHold, pre_drain_hold, pre_release_hold},
 };
 
-/// The gates on a node whose drain goes on. Those of the release hold nothing before it is empty.
+/// The gates on a node whose drain goes on. Gates `pre-release` hold nothing before it is empty.
 pub(super) fn of_drain(
     node: &Node,
     limits: &Limits,
@@ -53,5 +53,9 @@ fn of_kind(
 pub(super) fn further(node: &Node) -> Option<String> {
     let gates = node.gates.as_ref()?;
     let more: usize = GateKind::ALL.into_iter().map(|kind| gates.more(kind)).sum();
-    (more > 0).then(|| format!("It carries {more} more gates than are shown."))
+    match more {
+        0 => None,
+        1 => Some("1 more gate is not shown. It counts, too.".to_owned()),
+        _ => Some(format!("{more} more gates are not shown. They count, too.")),
+    }
 }

@@ -143,8 +143,10 @@ fn waiting_groups(pods: usize, next: Option<Moment>) -> Option<String> {
     let at = next?;
     let latest =
         if at == Moment::MAX { String::new() } else { format!(", or until {at:.0} at the latest") };
-    let (pods, wait) = (count(pods, "pod"), if pods == 1 { "waits" } else { "wait" });
-    Some(format!("{pods} {wait} until the pods of earlier groups are gone{latest} (--pod-order)."))
+    let (pods, are) = (count(pods, "pod"), if pods == 1 { "is" } else { "are" });
+    Some(format!(
+        "{pods} {are} not evicted until the earlier pod groups are gone{latest} (--pod-order)."
+    ))
 }
 
 fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {

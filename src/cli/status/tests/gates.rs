@@ -49,7 +49,10 @@ fn a_gate_is_shown_with_its_value_and_until_when_it_holds() {
     let detail = page(&facts, true);
     for part in [
         format!("gate       {line}"),
-        format!("gate       {RELEASE} (job 7) will hold the release of the empty node until"),
+        format!(
+            "gate       {RELEASE} (job 7) will hold the completion of the lifecycle actions once \
+             the node is empty, until"
+        ),
     ] {
         assert!(detail.contains(&part), "{part} is not in\n{detail}");
     }
@@ -60,7 +63,10 @@ fn a_gate_of_the_release_is_shown_as_a_hold_once_the_node_is_empty() {
     let status = report(&gated(&[RELEASE], &[], &[]), None).nodes.remove(0);
     assert_eq!(status.gates.iter().map(|gate| gate.state).collect::<Vec<_>>(), [GateState::Holds]);
     let table = page(&gated(&[RELEASE], &[], &[]), false);
-    let line = format!("  {RELEASE} (job 7) holds the release until 2026-01-01T01:35:48Z");
+    let line = format!(
+        "  {RELEASE} (job 7) holds the completion of the lifecycle actions until \
+         2026-01-01T01:35:48Z"
+    );
     assert!(table.contains(&line), "{table}");
 }
 
@@ -71,10 +77,16 @@ fn a_gate_that_holds_nothing_is_shown_with_the_reason_and_only_for_a_named_node(
         "interruptions": [{ "kind": "spot", "event": "e", "time": at(3590), "accepted": at(3591) }]
     });
     for (annotations, why) in [
-        (vec![(FORCE, "true")], "because a person ordered to force it (sundown.dev/force)"),
-        (vec![("sundown.dev/drain-timeout", "5m")], "because its deadline is 5 minutes or less"),
-        (vec![("sundown.dev/drain-timeout", "8m")], "because half of the time to its deadline"),
-        (vec![(RECORD, &*spot.to_string())], "because its deadline is 5 minutes or less"),
+        (vec![(FORCE, "true")], "because a person forces the drain (sundown.dev/force)"),
+        (
+            vec![("sundown.dev/drain-timeout", "5m")],
+            "because the drain's deadline is 5 minutes or less",
+        ),
+        (
+            vec![("sundown.dev/drain-timeout", "8m")],
+            "because the longest time for gates has passed",
+        ),
+        (vec![(RECORD, &*spot.to_string())], "because the drain's deadline is 5 minutes or less"),
     ] {
         let facts = gated(&[DRAIN], &annotations, &[pod("web")]);
         let (table, detail) = (page(&facts, false), page(&facts, true));
@@ -89,9 +101,12 @@ fn an_order_to_force_is_shown_and_so_is_one_that_cannot_be_read() {
     let forced = gated(&[], &[(FORCE, "true")], &[pod("web")]);
     let status = report(&forced, None).nodes.remove(0);
     assert_eq!(status.force_from, Some(forced.now));
-    assert!(status.remarks[0].starts_with("A person ordered to force it"), "{:?}", status.remarks);
+    assert!(status.remarks[0].starts_with("A person forces this drain"), "{:?}", status.remarks);
     let table = page(&forced, false);
     assert!(table.contains(" now "), "{table}");
+    let paused = gated(&[], &[(FORCE, "true"), ("sundown.dev/pause", "true")], &[pod("web")]);
+    let status = report(&paused, None).nodes.remove(0);
+    assert!(status.remarks[0].contains("After the pause, Sundown ignores"), "{:?}", status.remarks);
     let bad = report(&gated(&[], &[(FORCE, "yes")], &[pod("web")]), None).nodes.remove(0);
     assert!(bad.force_from > Some(at(3600)));
     let remark = "the annotation sundown.dev/force is `yes`: use `true`, or remove the annotation.";
@@ -104,7 +119,7 @@ fn of_very_many_gates_the_rest_is_counted() {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let status = report(&gated(&keys, &[], &[pod("web")]), None).nodes.remove(0);
     assert_eq!(status.gates.len(), 8);
-    assert_eq!(status.remarks, ["It carries 22 more gates than are shown."]);
+    assert_eq!(status.remarks, ["22 more gates are not shown. They count, too."]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn pods_that_wait_for_earlier_groups_are_a_remark_with_the_time_when_the_wait_is
     let status = facts("--drain-timeout=2h");
     let latest = status.deadline.unwrap();
     let [remark] = &status.remarks[..] else { panic!("{:?}", status.remarks) };
-    let start = "1 pod waits until the pods of earlier groups are gone, or until ";
+    let start = "1 pod is not evicted until the earlier pod groups are gone, or until ";
     assert!(
         remark.starts_with(start) && remark.ends_with("at the latest (--pod-order)."),
         "{remark}"
@@ -770,4 +770,18 @@ fn volumes_are_shown_as_attached_until_the_event_about_the_end_of_the_wait() {
         let reasons: Vec<&str> = node.events.iter().map(|event| event.reason.as_str()).collect();
         assert_eq!(reasons, [listed], "{case}");
     }
+}
+
+#[test]
+fn the_warning_that_volumes_were_still_attached_is_listed() {
+    let text = "1 volume (pv-1) was still attached at the end of the drain.";
+    let warning = EventFacts {
+        is_warning: true,
+        ..event(Subject::Node("a".into()), "VolumesAttached", text, 3500)
+    };
+    let mut facts = draining(&[]);
+    facts.events = vec![warning];
+    let node = report(&facts, None).nodes.remove(0);
+    assert_eq!(node.events.iter().map(|e| e.message.as_str()).collect::<Vec<_>>(), [text]);
+    assert!(node.remarks.is_empty(), "{:?}", node.remarks);
 }
