@@ -33,8 +33,8 @@ pub use without_effect::{WithoutEffect, without_effect};
 use crate::{
     domain::{
         AllowedSettings, ChangeSchedule, Compat, DaemonSetName, EvictAfterByKind, Exclusion,
-        ForceAfter, GoneNodes, HookResult, NodeName, PodKey, PodOrder, PodRules, Responses,
-        Selector, WaitForVolumes, WishSource,
+        ForceAfter, GoneNodes, HookResult, NodeName, PaceLimits, PodKey, PodOrder, PodRules,
+        Responses, Selector, WaitForVolumes, WishSource,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -116,6 +116,8 @@ pub struct DrainConfig {
     pub rebalance_ttl: Duration,
     /// When the evictions of a drain begin, by kind of interruption.
     pub evict_after: EvictAfterByKind,
+    /// How many nodes are drained at once for causes that can wait.
+    pub pace: PaceLimits,
     /// When the drain before a scheduled change begins.
     pub changes: ChangeSchedule,
     /// The pause between two searches for scheduled events in EC2. `None`: Sundown does not search.

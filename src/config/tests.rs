@@ -381,6 +381,7 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "--metrics-listen",
         ),
         (&["--probe-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"], "", "", ""),
+        (&["--max-drains-per-group", "0"], "--max-drains-per-group", "`0`", "1 to 1000"),
         (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
         (
             &["--lease-renew-deadline", "15s"],
@@ -573,6 +574,26 @@ fn flags_without_an_effect_are_named_with_what_would_give_them_one() {
             "--hook-result-on-failure",
             &["--hook-result-on-failure", "abandon", "--on", "terminate-hook=ignore"],
             "--on terminate-hook=drain",
+        ),
+        (
+            "--max-drains-per-group",
+            &[
+                "--max-drains-per-group",
+                "2",
+                "--on",
+                "terminate-hook=cordon,scheduled-change=cordon,root-volume=cordon",
+            ],
+            "--on KIND=drain",
+        ),
+        (
+            "--max-voluntary",
+            &[
+                "--max-voluntary",
+                "10%",
+                "--on",
+                "terminate-hook=cordon,scheduled-change=cordon,root-volume=cordon",
+            ],
+            "--on KIND=drain",
         ),
         ("--launch-timeout", &["--launch-timeout", "1h", "--on", "launch-hook=ignore"], "remove"),
         (

@@ -55,8 +55,13 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
          remove the flag"
             .to_owned()
     };
+    let only_waiting = || {
+        "it applies only to terminate hooks, scheduled changes, recommendations and sick instances, \
+         and --on drains none of these kinds; set --on KIND=drain for one, or remove the flag"
+            .to_owned()
+    };
     let change = || needs_response(Kind::ScheduledChange, "drain");
-    let table: [(&'static str, bool, &dyn Fn() -> String); 16] = [
+    let table: [(&'static str, bool, &dyn Fn() -> String); 18] = [
         (
             "--hook-result-on-failure",
             drain.hook_result_on_failure != HookResult::Continue
@@ -110,6 +115,12 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
         ),
         ("--rules-file", drain.rules_file.is_some() && drains_nothing, &only_drained),
         ("--honor", !drain.honored.is_empty() && drains_nothing, &only_drained),
+        (
+            "--max-drains-per-group",
+            drain.pace.per_group.is_some() && no_drain_beside_a_hook,
+            &only_waiting,
+        ),
+        ("--max-voluntary", drain.pace.in_all.is_some() && no_drain_beside_a_hook, &only_waiting),
         ("--drain-conditions", drain.drain_conditions && drains_nothing, &only_drained),
         ("--out-of-service-taint", drain.gone_nodes.taint && drains_nothing, &only_drained),
         ("--delete-node", drain.gone_nodes.delete && drains_nothing, &only_drained),

@@ -264,6 +264,27 @@ impl Kind {
         matches!(self, Self::TerminateHook | Self::RootVolume)
     }
 
+    /// Its drain can wait for other drains, if its deadline leaves time: AWS or a person has planned
+    /// it, or the instance goes on for now.
+    #[must_use]
+    pub const fn can_wait(self) -> bool {
+        match self {
+            Self::TerminateHook
+            | Self::RootVolume
+            | Self::Rebalance
+            | Self::ScheduledChange
+            | Self::Impaired => true,
+            Self::LaunchHook
+            | Self::LaunchSuccessful
+            | Self::Spot
+            | Self::SpotStop
+            | Self::SpotHibernate
+            | Self::CapacityReservation
+            | Self::CapacityBlock
+            | Self::StateChange => false,
+        }
+    }
+
     /// It only recommends that the workload leaves. The instance may keep running.
     #[must_use]
     pub const fn is_recommendation(self) -> bool {

@@ -52,6 +52,13 @@ pub const PREFIX: &str = "sundown.dev/";
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Label of a Node: its availability zone.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Labels of Nodes that belong to the control plane (their values do not count). The second one is
+/// that of Kubernetes before 1.20, which distributions still set.
+pub const CONTROL_PLANE: [&str; 2] =
+    ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+/// Key of the taint by which cluster-autoscaler marks a node whose pods it evicts before it ends the
+/// instance.
+pub const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 /// Label that takes a node out of load balancers (KEP-1143; any value counts for most controllers).
 pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
     "node.kubernetes.io/exclude-from-external-load-balancers";

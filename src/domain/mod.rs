@@ -24,6 +24,7 @@ mod keys;
 mod labels;
 mod moment;
 mod node;
+mod pace;
 mod pod;
 mod pod_order;
 mod pod_rules;
@@ -69,6 +70,7 @@ pub use moment::{Moment, seconds};
 pub use node::{
     Node, NodeName, Ready, ShownCondition, ShownDrain, ShownMaintenance, Taint, is_older_version,
 };
+pub use pace::{HeldBy, NodeShare, PaceHold, PaceLimits};
 pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use pod_order::{CRITICAL_PRIORITY, MAX_POD_GROUPS, PodOrder, PriorityBands};
 pub use pod_rules::{MAX_POD_RULES, PodBehavior, PodMatch, PodRule, PodRules};

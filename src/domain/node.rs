@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Annotations, FORCE, GateKind, IGNORE, InstanceId, KEEP_CORDONED, Moment, NodeGates, PAUSE,
-    RECORD, RELEASE, TAINT,
+    Annotations, CONTROL_PLANE, FORCE, GateKind, IGNORE, InstanceId, KEEP_CORDONED, Moment,
+    NodeGates, PAUSE, RECORD, RELEASE, TAINT, TO_BE_DELETED,
 };
 
 super::hook::name!(
@@ -183,6 +183,18 @@ impl Node {
     #[must_use]
     pub fn record(&self) -> Option<&str> {
         self.annotations.get(RECORD)
+    }
+
+    /// It belongs to the control plane ([`CONTROL_PLANE`]).
+    #[must_use]
+    pub fn is_control_plane(&self) -> bool {
+        CONTROL_PLANE.iter().any(|label| self.labels.contains_key(*label))
+    }
+
+    /// cluster-autoscaler is evicting its pods ([`TO_BE_DELETED`]).
+    #[must_use]
+    pub fn is_drained_by_autoscaler(&self) -> bool {
+        self.taints.iter().any(|taint| taint.key == TO_BE_DELETED)
     }
 
     /// Whether the Node has a taint with the key [`TAINT`].

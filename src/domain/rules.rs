@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{DrainSettings, EvictionStart, Moment, Response};
+use super::{DrainSettings, EvictionStart, HeldBy, Moment, Response};
 
 /// The current deadlines of a drain. `lifecycle` derives them from the facts and does so again
 /// whenever the facts change; `drain` obeys them.
@@ -34,9 +34,11 @@ pub struct Limits {
     /// When its evictions begin. Only a leader lets them wait: `lifecycle::limits` gives
     /// [`EvictionStart::Now`].
     pub eviction_start: EvictionStart,
-    /// Until when gates of the Node hold its evictions. `None`: none does. Only a leader lets them
-    /// hold: `lifecycle::limits` gives `None`.
+    /// Until when `held_by` holds its evictions. `None`: nothing does. Only a leader lets them be
+    /// held: `lifecycle::limits` gives `None`.
     pub held_until: Option<Moment>,
+    /// What holds its evictions, as long as `held_until` is given.
+    pub held_by: HeldBy,
     /// When a person ordered that the drain waits for budgets no longer (`sundown.dev/force`).
     /// `None`: nobody did. Only a leader follows the order, as above.
     pub forced_at: Option<Moment>,
@@ -79,7 +81,7 @@ impl Verification {
 }
 
 impl Limits {
-    /// The evictions begin later: for `--evict-after`, or because gates hold them.
+    /// The evictions begin later: for `--evict-after`, or because gates or other drains hold them.
     #[must_use]
     pub fn evictions_wait(&self) -> bool {
         self.eviction_start != EvictionStart::Now || self.held_until.is_some()
@@ -100,6 +102,7 @@ impl Limits {
             verification: Verification::Verified,
             eviction_start: EvictionStart::Now,
             held_until: None,
+            held_by: HeldBy::Gates,
             forced_at: None,
             settings: DrainSettings::NONE,
         }

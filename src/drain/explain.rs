@@ -5,7 +5,7 @@
 use std::{borrow::Borrow, collections::BTreeMap};
 
 use super::{AskedToWait, BlockReason, Blocked, Counts, Drain, Phase, blocked_by_budgets};
-use crate::domain::{Budget, BudgetKey, EvictionStart, Moment, Pod, PodKey};
+use crate::domain::{Budget, BudgetKey, EvictionStart, HeldBy, Moment, PaceHold, Pod, PodKey};
 
 /// Why the drain of a node is where it is at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub enum Wait {
     Replacement(Moment),
     /// For somebody to remove a gate (`pre-drain.sundown.dev/NAME`), until this moment at the latest.
     Gate(Moment),
+    /// For other drains, until this moment at the latest (`--max-drains-per-group`,
+    /// `--max-voluntary`, and one control-plane node at a time).
+    Pace(PaceHold, Moment),
 }
 
 /// A blocked pod.
@@ -117,6 +120,7 @@ impl Cause {
             Self::Waiting(Wait::Until(_)) => "WaitingForEvictAfter",
             Self::Waiting(Wait::Replacement(_)) => "WaitingForReplacement",
             Self::Waiting(Wait::Gate(_)) => "HeldByGate",
+            Self::Waiting(Wait::Pace(..)) => "WaitingForOtherDrains",
             Self::Volumes => "WaitingForVolumes",
             Self::Blocked(reason) => reason.in_condition(),
             Self::Evicting => "Evicting",
@@ -275,11 +279,14 @@ impl Drain {
         if !limits.verification.may_evict() || awaits_end {
             return Some(Wait::Aws);
         }
-        if let Some(until) = limits.held_until {
-            return Some(Wait::Gate(until));
-        }
+        let held = limits.held_until.map(|until| match limits.held_by {
+            HeldBy::Gates => Wait::Gate(until),
+            HeldBy::Pace(why) => Wait::Pace(why, until),
+        });
         match limits.eviction_start {
-            EvictionStart::Now => None,
+            // What the drain waits for besides is to be named first.
+            _ if matches!(held, Some(Wait::Gate(_))) => held,
+            EvictionStart::Now => held,
             EvictionStart::At(at) => Some(Wait::Until(at)),
             EvictionStart::ReplacementReady(at) => Some(Wait::Replacement(at)),
         }

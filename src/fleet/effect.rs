@@ -39,8 +39,8 @@ pub enum Effect {
     },
     /// Find out the answer to a question.
     Ask(Question),
-    /// Stop all [`Question::Verify`], [`Question::Contradiction`], [`Question::Replacement`] and
-    /// [`Question::InstanceState`] of this node: its drain is over.
+    /// Stop all [`Question::Verify`], [`Question::Contradiction`], [`Question::Replacement`],
+    /// [`Question::Group`] and [`Question::InstanceState`] of this node: its drain is over.
     StopVerifying(NodeName),
     /// Stop [`Question::InstanceState`] of this node: its kubelet reports.
     StopAskingState(NodeName),
@@ -156,6 +156,16 @@ pub enum Question {
         group: Option<GroupName>,
         /// When Sundown accepted the interruption.
         since: Moment,
+    },
+    /// In which Auto Scaling group is this instance? Answered by
+    /// [`Input::GroupFound`](super::Input::GroupFound) once EC2 shows it.
+    Group {
+        /// The node that is drained.
+        node: NodeName,
+        /// The Node's UID.
+        uid: String,
+        /// The node's instance.
+        instance: InstanceId,
     },
     /// Which volumes of drained pods are attached to these nodes? One LIST answers for all of them.
     /// Answered by [`Input::VolumesRead`](super::Input::VolumesRead).

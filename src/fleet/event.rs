@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use crate::{
     domain::{
         EvictionStart, GateKind, HookResult, InstanceId, Interruption, InterruptionFacts,
-        LifecycleAction, Moment, Node, NodeName, SettingInForce, SettingProblem,
+        LifecycleAction, Moment, Node, NodeName, PaceHold, SettingInForce, SettingProblem,
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::{IgnoredGate, Skew},
@@ -56,6 +56,20 @@ pub enum DrainEvent {
     },
     /// The last gate that held the drain or the completion was removed.
     GatesGone(GateKind),
+    /// The evictions of the drain wait for other drains (`--max-drains-per-group`,
+    /// `--max-voluntary`, and one control-plane node at a time).
+    PaceHolds {
+        /// Why.
+        why: PaceHold,
+        /// Until when at the latest.
+        until: Moment,
+    },
+    /// They wait for no other drain any longer.
+    PaceEnded {
+        /// The limits allow that it begins. If `false`, it has waited for as long as it can, or
+        /// something else has come that leaves no time.
+        is_its_turn: bool,
+    },
     /// A person forces the drain (`true`), or no longer (`false`).
     ForceOrder(bool),
     /// The API server has answered an eviction or a delete.
@@ -305,4 +319,6 @@ pub struct FleetCounts {
     pub blocked_by: BTreeMap<BlockReason, usize>,
     /// Nodes whose own annotation pauses their drain.
     pub paused: usize,
+    /// Drains that wait for other drains.
+    pub held_back: usize,
 }

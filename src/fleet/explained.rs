@@ -72,6 +72,10 @@ fn condition_text(explanation: &Explanation, cause: Cause) -> String {
             "{left}; a gate (pre-drain.sundown.dev) delays the evictions until {until:.0} at the \
              latest"
         ),
+        Cause::Waiting(Wait::Pace(why, until)) => {
+            let why = why.as_str();
+            format!("{left}; evictions begin later, until {until:.0} at the latest, because {why}")
+        }
         Cause::Volumes => {
             format!("{left}; the drain waits until the volumes of the pods are detached")
         }

@@ -7,8 +7,8 @@ use std::{
 
 use crate::{
     domain::{
-        ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, LifecycleAction, Node, NodeName,
-        PodRules, VolumesSeen,
+        ApiAnswer, Budget, BudgetKey, DaemonSetState, GroupName, InstanceId, LifecycleAction, Node,
+        NodeName, PodRules, VolumesSeen,
     },
     drain::{self, Order},
     lifecycle::{Finding, HookFacts},
@@ -137,6 +137,15 @@ pub enum Input {
         node: NodeName,
         /// The Node's UID.
         uid: String,
+    },
+    /// The answer to [`Question::Group`](super::Question::Group).
+    GroupFound {
+        /// The node that is drained.
+        node: NodeName,
+        /// The Node's UID.
+        uid: String,
+        /// The group. `None`: the instance is in none, or EC2 does not show it.
+        group: Option<GroupName>,
     },
     /// The answer to [`Question::Volumes`](super::Question::Volumes): for each node, its UID and
     /// what the API server shows.

@@ -119,6 +119,7 @@ impl Fleet {
         self.follow_people(node);
         self.follow_settings(name);
         self.follow_gates(name);
+        self.follow_paced_node(name);
         self.follow_planned(node);
         self.follow_conditions(node);
     }
@@ -317,6 +318,7 @@ impl Fleet {
         let now = self.now;
         self.out.unwatch_pods(name);
         self.volumes.end(name);
+        self.pacing.forget(name);
         let Some(state) = self.drains.get_mut(name) else { return };
         if matches!(outcome, Outcome::Expired { .. }) {
             state.end_reason = EndReason::NothingHolds;

@@ -140,6 +140,8 @@ impl Fleet {
         state.verification = verification;
         let (replacement, node) = (state.replacement, Arc::clone(&state.node));
         let limits = state.gates.apply(limits, &node, &holding, self.now);
+        let (flags, now) = (self.settings.pace, self.now);
+        let limits = state.pace.apply(limits, (&node, &state.record), &holding, flags, now);
         Some(self.with_eviction_start(limits, &holding, replacement))
     }
 
@@ -193,6 +195,7 @@ impl Fleet {
         let eviction_start_before = std::mem::replace(&mut state.limits, limits).eviction_start;
         self.follow_eviction_start(name, eviction_start_before);
         self.update_gates(name);
+        self.follow_pace(name);
         let lasting = self
             .drains
             .get(name)

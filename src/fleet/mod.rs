@@ -24,6 +24,7 @@
 //! | `limits` | the deadlines of one drain |
 //! | `replacement` | when the evictions of a drain begin |
 //! | `gates` | what the gates of a Node hold, and a person's order to force its drain |
+//! | `pace`, `pacing` | which drains wait for other drains |
 //! | `volumes` | when the API server is asked for the volumes of drained nodes |
 //! | `orders` | what is sent for a pod, and what the answer means |
 //! | `claims`, `completion` | when the completion of a drain begins |
@@ -49,6 +50,8 @@ mod missing;
 mod node_events;
 mod node_state;
 mod orders;
+mod pace;
+mod pacing;
 mod people;
 mod planned;
 mod pod_rules;
@@ -83,8 +86,8 @@ pub use self::{
 };
 use crate::{
     domain::{
-        ChangeSchedule, Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid,
-        WaitForVolumes, seconds,
+        ChangeSchedule, Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PaceLimits,
+        PodKey, PodUid, WaitForVolumes, seconds,
     },
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Note},
     lifecycle::{ActionSeen, HookFacts, LimitSettings},
@@ -112,6 +115,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// When nodes leave load balancers; `None`: early for spot and ending states, late for hooks.
     pub exclude: Option<Exclusion>,
+    /// How many nodes are drained at once (`--max-drains-per-group`, `--max-voluntary`).
+    pub pace: PaceLimits,
     /// Which drains wait until the volumes of their pods are detached.
     pub wait_for_volumes: WaitForVolumes,
     /// How long completion waits after the end of a drain (`--complete-delay`).
@@ -142,6 +147,7 @@ pub struct Fleet {
     claims: claims::Claims,
     planned: planned::PlannedChanges,
     volumes: volumes::VolumeWaits,
+    pacing: pacing::Pacing,
     conditions: drain_conditions::ConditionQueue,
     /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
@@ -203,6 +209,7 @@ impl Fleet {
             claims: claims::Claims::default(),
             planned: planned::PlannedChanges::default(),
             volumes: volumes::VolumeWaits::default(),
+            pacing: pacing::Pacing::default(),
             conditions: drain_conditions::ConditionQueue::default(),
             wakes: BTreeSet::new(),
             found_instances: BTreeMap::new(),
@@ -287,6 +294,7 @@ impl Fleet {
                 self.contradiction_found(&node, &uid, finding);
             }
             Input::ReplacementReady { node, uid } => self.replacement_ready(&node, &uid),
+            Input::GroupFound { node, uid, group } => self.group_found(&node, &uid, group),
             Input::VolumesRead(seen) => self.volumes_read(seen),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
             Input::Recovered(node) => self.recovered(&node),
@@ -398,6 +406,9 @@ impl Fleet {
     /// When the fleet needs the next [`Input::Tick`]; [`Moment::MAX`] if it needs none.
     #[must_use]
     pub fn next_wake(&self) -> Moment {
+        if self.pacing.is_due() {
+            return self.now;
+        }
         let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
         let regular =
@@ -427,6 +438,7 @@ impl Fleet {
             }
             self.feed(&node, drain::Input::Tick);
         }
+        self.decide_pace();
         if self.dispatcher.next_wake().is_some_and(|at| at <= now) {
             self.dispatch(DispatchInput::Tick);
         }
@@ -463,6 +475,8 @@ impl Fleet {
     fn every_second(&mut self) {
         let now = self.now;
         self.follow_skew();
+        // Pods were listed, nodes have come or gone.
+        self.pacing.changed();
         self.look_for_unreachable();
         self.begin_waiting_completions();
         self.report_failing_watches(now);

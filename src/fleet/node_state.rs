@@ -8,6 +8,7 @@ use super::{
     gates::GateState,
     limits::{is_accepted_here, may_set_deadline, resumed_at},
     node_events::ReportedEvents,
+    pacing::PaceState,
     replacement::Replacement,
     verification::VerificationState,
 };
@@ -50,6 +51,7 @@ pub(super) struct NodeState {
     pub(super) verification: VerificationState,
     pub(super) replacement: Replacement,
     pub(super) gates: GateState,
+    pub(super) pace: PaceState,
     pub(super) deletion: RecordDeletion,
     /// The record whose open actions are being added to a newer one that lacks them
     /// ([`Fleet::merge_patch`]). `None`: no such PATCH is ordered.
@@ -225,6 +227,9 @@ impl Fleet {
             self.with_verification(limits, verification, &record, instance, &interruptions);
         let gates = GateState::new(node, self.now);
         let limits = gates.apply(limits, node, &interruptions, self.now);
+        let pace = PaceState::new(node, began_here, self.now);
+        let (flags, now) = (self.settings.pace, self.now);
+        let limits = pace.apply(limits, (node, &record), &interruptions, flags, now);
         let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
@@ -262,6 +267,7 @@ impl Fleet {
             verification,
             replacement: Replacement::NotAsked,
             gates,
+            pace,
             deletion: RecordDeletion::default(),
             ordered_carry_over: None,
             is_uncordon_reported: false,
@@ -442,6 +448,7 @@ impl Fleet {
         self.out.push(Effect::StopVerifying(name.clone()));
         self.out.push(Effect::StopReadingSilent(name.clone()));
         self.volumes.end(name);
+        self.pacing.forget(name);
         self.out.report(name, DrainEvent::Forgotten);
         self.out.deadline_is(name, None);
         if let Some(wake) = state.wake_at {

@@ -42,6 +42,7 @@ impl Fleet {
         if before.is_paused() == paused {
             return;
         }
+        self.pacing.changed();
         self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
         if paused {
             self.report_resumed_at(name);

@@ -95,6 +95,16 @@ pub fn pre_drain_hold(
     if node.forced_by_hand() {
         return GateHold::Ignored(IgnoredGate::Forced);
     }
+    match half_of_time(limits, interruptions) {
+        None => GateHold::Ignored(IgnoredGate::ShortDeadline),
+        Some(latest) if latest > now => GateHold::Until(latest),
+        Some(_) => GateHold::Ignored(IgnoredGate::HalfPassed),
+    }
+}
+
+/// When half of the time from the accept to the deadline has passed; without a deadline, half an
+/// hour after the accept. `None`: the deadline is 5 minutes or less after the event.
+fn half_of_time(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<Moment> {
     // Not `Limits::accepted`, because that may be the time of a take-over, and a take-over must not
     // start the wait anew.
     let accepted = evicting(interruptions).map(|facts| facts.accepted).min();
@@ -104,13 +114,26 @@ pub fn pre_drain_hold(
     if interruptions.iter().any(ends_soon_after_its_event)
         || deadline.is_some_and(|end| is_short(first_event(interruptions, accepted), end))
     {
-        return GateHold::Ignored(IgnoredGate::ShortDeadline);
+        return None;
     }
-    let latest = match deadline {
+    Some(match deadline {
         Some(end) => accepted.plus(end.since_or_zero(accepted) / 2),
         None => accepted.plus(LONGEST_WITHOUT_DEADLINE),
-    };
-    if latest > now { GateHold::Until(latest) } else { GateHold::Ignored(IgnoredGate::HalfPassed) }
+    })
+}
+
+/// Until when the evictions of a drain can wait for other drains: as long as for gates, but not in
+/// the last 5 minutes before the deadline. `None`: not at all, because something in its record
+/// leaves no time ([`Kind::can_wait`]), or no pod is to be evicted. The moment may have passed.
+#[must_use]
+pub fn can_wait_until(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<Moment> {
+    let can_wait = |facts: &InterruptionFacts| facts.kind.is_some_and(Kind::can_wait);
+    if limits.urgent || !limits.response.evicts() || !interruptions.iter().all(can_wait) {
+        return None;
+    }
+    let half = half_of_time(limits, interruptions)?;
+    let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
+    Some(deadline.map_or(half, |end| half.min(end.minus(SHORT_DEADLINE))))
 }
 
 /// Whether the gates `pre-release.sundown.dev/NAME` of this Node hold the completion of its

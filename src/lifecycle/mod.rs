@@ -29,7 +29,7 @@ pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
 pub use end_check::{EndAnswer, EndCheck, EndFound};
 pub use eviction_start::{eviction_start, is_replaced};
-pub use gates::{GateHold, IgnoredGate, pre_drain_hold, pre_release_hold};
+pub use gates::{GateHold, IgnoredGate, can_wait_until, pre_drain_hold, pre_release_hold};
 pub use heartbeat::{
     ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
 };

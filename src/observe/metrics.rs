@@ -74,6 +74,7 @@ pub struct Metrics {
     rules_file_bad: Gauge,
     paused: Gauge,
     nodes_paused: Gauge,
+    drains_held_back: Gauge,
     leader: Gauge,
     dry_run: Gauge,
     leader_changes: Counters<1>,
@@ -271,6 +272,12 @@ impl Metrics {
                 &mut r,
                 "nodes_paused",
                 "Nodes whose drain is paused by an annotation on the Node",
+            ),
+            drains_held_back: reg(
+                &mut r,
+                "drains_held_back",
+                "Drains whose evictions wait for other drains (--max-drains-per-group, \
+                 --max-voluntary, or one control-plane node at a time)",
             ),
             leader: reg(&mut r, "leader", "1 while this process is the leader"),
             dry_run: reg(

@@ -70,6 +70,9 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
             true,
             &["--evict-after", "`rebalance=2m`", "two values"],
         ),
+        (&["--max-drains-per-group", "0"], true, &["--max-drains-per-group", "`0`", "1 to 1000"]),
+        (&["--max-voluntary", "0"], true, &["--max-voluntary", "0", "1% to 100%"]),
+        (&["--max-voluntary", "101%"], true, &["--max-voluntary", "101%", "1% to 100%"]),
         (&["--force-after", "1.5"], true, &["--force-after", "1.5"]),
         (&["--force-after", "soon"], true, &["--force-after", "soon", "never"]),
         (

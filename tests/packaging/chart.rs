@@ -53,6 +53,8 @@ const ALL: &[&str] = &[
     "config.then=impaired=unhealthy",
     "config.rebalanceTtl=30m",
     "config.evictAfter={rebalance=replacement-ready,terminate-hook=10m}",
+    "config.maxDrainsPerGroup=2",
+    "config.maxVoluntary=10%",
     "config.scheduledLead=2h",
     "config.scheduledWindow=Sat 02:00-06:00 UTC",
     "config.scheduledEventInterval=10m",

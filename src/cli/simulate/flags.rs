@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 43] = [
+const ALLOWED: [&str; 45] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -31,11 +31,13 @@ const ALLOWED: [&str; 43] = [
     "--maintenance-condition",
     "--managed-tag",
     "--max-drain-timeout",
+    "--max-drains-per-group",
     "--max-evictions",
     "--max-evictions-per-budget",
     "--max-held",
     "--max-impaired",
     "--max-pollers",
+    "--max-voluntary",
     "--min-drain-time",
     "--node-selector",
     "--on",

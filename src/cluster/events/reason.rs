@@ -96,6 +96,13 @@ reasons! {
          `pre-release.sundown.dev/NAME` delay the completion of its lifecycle actions. The message \
          names the annotations, their values, and until when they delay it at the latest."
         => "Wait for whoever set the annotation, or remove it: [gates](operations.md#gates).";
+    /// The evictions of a node wait for other drains.
+    DrainHeldBack [Normal] [Node]
+        "The node is cordoned, and its pods stay for now, because other nodes are being drained: as \
+         many as `--max-drains-per-group` or `--max-voluntary` allows, or another control-plane \
+         node. The message names the reason, and until when the evictions wait at the latest."
+        => "Nothing. To evict at once: [how many nodes at \
+            once](interruptions.md#how-many-nodes-at-once).";
     /// Gates hold nothing.
     GatesIgnored [Normal] [Node]
         "The drain, or the completion of its lifecycle actions, does not wait for the gates on the \

@@ -26,24 +26,28 @@ pub(super) use self::{
     pod::{ReadPod, node_of, pod},
     volume::{Attachment, ClaimsOfPod, attachment, claims_of_pod, volume_of_claim},
 };
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Moment, Selector};
+use crate::domain::{CONTROL_PLANE, EXCLUDE_FROM_LOAD_BALANCERS, Moment, Selector};
 
 /// The label keys of Nodes that are kept; labels with other keys are dropped while reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeepLabels(Arc<BTreeSet<String>>);
 
 impl KeepLabels {
-    /// The keys that a node selector uses, and the label that takes a node out of load balancers.
+    /// The keys that a node selector uses, and those that [`Self::keys`] adds.
     #[must_use]
     pub fn of(selector: &Selector) -> Self {
         Self::keys(selector.keys())
     }
 
-    /// These keys, and the label that takes a node out of load balancers.
+    /// These keys, the label that takes a node out of load balancers, and those of the control plane.
     #[must_use]
     pub fn keys<'a>(keys: impl IntoIterator<Item = &'a str>) -> Self {
         Self(Arc::new(
-            keys.into_iter().chain([EXCLUDE_FROM_LOAD_BALANCERS]).map(str::to_owned).collect(),
+            keys.into_iter()
+                .chain([EXCLUDE_FROM_LOAD_BALANCERS])
+                .chain(CONTROL_PLANE)
+                .map(str::to_owned)
+                .collect(),
         ))
     }
 }

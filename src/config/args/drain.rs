@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
-        KindThen, PodOrder, WaitForVolumes, WeeklyWindow, WishSource,
+        KindThen, NodeShare, PodOrder, WaitForVolumes, WeeklyWindow, WishSource,
     },
 };
 
@@ -42,6 +42,17 @@ pub struct DrainArgs {
     /// variable: separated by commas). In the chart: the list `config.evictAfter`
     #[arg(long, env = "SUNDOWN_EVICT_AFTER", value_name = "KIND=WHEN", value_delimiter = ',')]
     pub evict_after: Vec<KindEvictAfter>,
+    /// The most nodes of one Auto Scaling group that are drained at once for causes that can wait
+    /// (terminate hooks, scheduled changes, rebalance recommendations and sick instances), 1 to
+    /// 1000. The others are cordoned, and their evictions wait for half of the drain's time at most.
+    /// Without it: no limit
+    #[arg(long, env = "SUNDOWN_MAX_DRAINS_PER_GROUP", value_name = "N", value_parser = parse_count)]
+    pub max_drains_per_group: Option<usize>,
+    /// The most nodes that are drained at once for causes that can wait, as a number, or as a share
+    /// of the managed nodes such as `10%` (rounded down, 1 at least). Without it: no limit, but control-plane
+    /// nodes are always drained one at a time
+    #[arg(long, env = "SUNDOWN_MAX_VOLUNTARY", value_name = "N[%]")]
+    pub max_voluntary: Option<NodeShare>,
     /// How long before a scheduled change of AWS Health the drain of its node begins, 1m to 168h
     #[arg(
         long,

@@ -7,7 +7,9 @@ use crate::{
     config::{
         DrainConfig, ImpairedConfig, args::DrainArgs, error::ConfigError, values::duration_text,
     },
-    domain::{ChangeSchedule, EvictAfterByKind, GoneNodes, Kind, Response, Responses, seconds},
+    domain::{
+        ChangeSchedule, EvictAfterByKind, GoneNodes, Kind, PaceLimits, Response, Responses, seconds,
+    },
 };
 
 /// What Sundown does about sick instances. `None`: it ignores them.
@@ -99,6 +101,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
             "out of range; use 1m to 168h",
         ));
     }
+    let per_group = a.max_drains_per_group.map(|n| within("max-drains-per-group", n, 1, 1000));
     at_most_16("drain-daemonset", a.drain_daemonset.len())?;
     at_most_16("honor", a.honor.len())?;
     let impaired = impaired(a, &responses)?;
@@ -119,6 +122,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         responses,
         rebalance_ttl: a.rebalance_ttl,
         evict_after,
+        pace: PaceLimits { per_group: per_group.transpose()?, in_all: a.max_voluntary },
         changes: ChangeSchedule { lead: a.scheduled_lead, window: a.scheduled_window },
         scheduled_events: scheduled_events(a.scheduled_event_interval)?,
         impaired,

@@ -88,6 +88,7 @@ fn settings(term: &Term) -> Settings {
         },
         limits: limit_settings(config),
         exclude: config.exclude,
+        pace: config.pace,
         wait_for_volumes: config.wait_for_volumes,
         complete_delay: config.complete_delay,
         changes: config.changes,

@@ -149,6 +149,14 @@ impl Performer {
                 });
                 self.verifying.entry(node).or_default().push(task);
             }
+            Question::Group { node, uid, instance } => {
+                let name = node.clone();
+                let task = self.term.spawn_scoped(async move {
+                    let group = verification::group(&term, &instance).await;
+                    term.send(Input::GroupFound { node: name, uid, group });
+                });
+                self.verifying.entry(node).or_default().push(task);
+            }
             Question::Volumes(nodes) => self.term.spawn(lookups::volumes(term, nodes)),
             Question::SilentNode { node, uid } => {
                 let task = self.term.spawn_scoped(lookups::silent_node(term, node.clone(), uid));

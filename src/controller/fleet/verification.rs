@@ -180,6 +180,34 @@ pub(super) async fn replacement(
     }
 }
 
+/// The group that the tags of an instance name; `None`: it is in none, or may not be asked for. Asks
+/// until EC2 answers: the caller aborts this when the drain ends.
+pub(super) async fn group(term: &Term, instance: &InstanceId) -> Option<GroupName> {
+    loop {
+        let lookups = &term.shared.lookups;
+        let asked = tokio::time::timeout(ANSWERED_WITHIN, lookups.instances.get(instance));
+        match asked.await {
+            Ok(Ok(Some(facts))) => {
+                return facts.tags.get(GROUP_TAG).map(|name| name.as_str().into());
+            }
+            Ok(Ok(None)) => return None,
+            Ok(Err(error)) if error.is_denied() => {
+                if term.is_first_report("groups of instances are not shown") {
+                    warn!(
+                        %instance,
+                        "ec2:DescribeInstances is denied: allow it in the role's policy. Until \
+                         then, --max-drains-per-group counts only nodes whose lifecycle hook names \
+                         their group."
+                    );
+                }
+                return None;
+            }
+            other => debug!(%instance, ?other, "Cannot ask for the group of an instance."),
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
 /// Warns once about each instance that AWS will not show a replacement for it.
 fn no_replacement(term: &Term, instance: &InstanceId, why: &str) {
     if term.is_first_report(&format!("{instance} gets no replacement: {why}")) {

@@ -51,6 +51,16 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "No gate pre-release.sundown.dev delays the completion of the lifecycle \
                 actions any longer.");
         }
+        DrainEvent::PaceHolds { why, until } => {
+            info!(%node, "{}", nodes::pace_holds(*why, *until));
+        }
+        DrainEvent::PaceEnded { is_its_turn: true } => {
+            info!(%node, "The drain no longer waits for other drains: its evictions begin.");
+        }
+        DrainEvent::PaceEnded { is_its_turn: false } => {
+            info!(%node, "The drain waits for other drains no longer, whatever their number: its evictions \
+                begin.");
+        }
         DrainEvent::ForceOrder(true) => warn!(%node, "{}", nodes::DRAIN_FORCED),
         DrainEvent::ForceOrder(false) => {
             info!(%node, "The force request (sundown.dev/force) was removed. The drain waits for \

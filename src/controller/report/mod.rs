@@ -92,6 +92,7 @@ impl Term {
             self.shared.metrics.set_blocked(reason.as_str(), *count);
         }
         self.shared.metrics.set_nodes_paused(counts.paused);
+        self.shared.metrics.set_drains_held_back(counts.held_back);
         self.shared.metrics.set_nodes_excluded(self.with_exclusion_limit(|limit| limit.out()));
     }
 

@@ -6,7 +6,7 @@ use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{
-        EvictionStart, GateKind, HookKey, HookResult, LifecycleAction, Moment, NodeName,
+        EvictionStart, GateKind, HookKey, HookResult, LifecycleAction, Moment, NodeName, PaceHold,
         SettingInForce,
     },
     drain::Outcome,
@@ -34,6 +34,12 @@ pub(super) fn eviction_start(start: EvictionStart) -> Option<String> {
              until {at:.0} at the latest (--evict-after). The node is cordoned."
         )),
     }
+}
+
+/// That the evictions of a drain wait for other drains.
+pub(super) fn pace_holds(why: PaceHold, until: Moment) -> String {
+    let why = why.as_str();
+    format!("The pods stay, until {until:.0} at the latest, because {why}. The node is cordoned.")
 }
 
 /// A person forces the drain.
@@ -90,6 +96,9 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::GatesIgnored { kind, gates, why } => {
             (Normal, EventReason::GatesIgnored, gates_ignored(*kind, gates, *why))
+        }
+        DrainEvent::PaceHolds { why, until } => {
+            (Normal, EventReason::DrainHeldBack, pace_holds(*why, *until))
         }
         DrainEvent::ForceOrder(true) => {
             (Warning, EventReason::DrainForced, DRAIN_FORCED.to_owned())

@@ -107,6 +107,13 @@ fn the_conditions_say_what_a_drain_is_about() {
                 .to_owned(),
         ),
         (
+            waiting(Wait::Pace(crate::domain::PaceHold::InAll, at(60))),
+            "WaitingForOtherDrains",
+            "7 pods left; evictions begin later, until 2026-01-01T00:01:00Z at the latest, because \
+             as many nodes are being drained as --max-voluntary allows"
+                .to_owned(),
+        ),
+        (
             in_phase(Phase::Volumes),
             "WaitingForVolumes",
             "7 pods left; the drain waits until the volumes of the pods are detached".to_owned(),

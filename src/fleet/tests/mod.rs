@@ -4,6 +4,8 @@ mod answers;
 mod drain_conditions;
 mod gates;
 mod impaired;
+mod pace;
+mod pacing;
 mod planned;
 mod pod_rules;
 mod properties;
@@ -124,6 +126,7 @@ impl World {
             dispatch: drain::DispatchSettings::default(),
             limits: LimitSettings::default(),
             exclude: Some(exclude),
+            pace: PaceLimits::default(),
             wait_for_volumes: WaitForVolumes::Never,
             complete_delay: Duration::ZERO,
             changes: crate::domain::ChangeSchedule { lead: Duration::from_hours(1), window: None },
@@ -213,6 +216,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::Verify { .. }) => "verify",
         Effect::Ask(Question::Contradiction { .. }) => "ask whether it stays",
         Effect::Ask(Question::Replacement { .. }) => "ask for a replacement",
+        Effect::Ask(Question::Group { .. }) => "ask for the group",
         Effect::Ask(Question::SilentNode { .. }) => "read the silent node",
         Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
         Effect::Ask(Question::Volumes(_)) => "ask for volumes",

@@ -162,3 +162,37 @@ fn gates_hold_the_release_until_the_deadline() {
         assert_eq!(pre_release_hold(&node, &ending(end), at(100), at(now)), expected, "{row}");
     }
 }
+
+#[test]
+fn a_drain_can_wait_for_others_as_long_as_for_gates_but_not_in_its_last_five_minutes() {
+    let of = |kind: Kind| vec![taken(kind, 0, 0)];
+    for (row, end, interruptions, expected) in [
+        ("a hook", Some(3600), of(Kind::TerminateHook), Some(1800)),
+        ("a new root volume", Some(3600), of(Kind::RootVolume), Some(1800)),
+        ("a sick instance", Some(3600), of(Kind::Impaired), Some(1800)),
+        ("a recommendation without a deadline", None, of(Kind::Rebalance), Some(1800)),
+        ("eight minutes", Some(480), of(Kind::TerminateHook), Some(180)),
+        ("five minutes", Some(300), of(Kind::TerminateHook), None),
+        ("spot", Some(118), of(Kind::Spot), None),
+        ("a reservation with an hour", Some(3600), of(Kind::CapacityReservation), None),
+        (
+            "a kind of a newer version",
+            Some(3600),
+            vec![InterruptionFacts { kind: None, ..taken(Kind::TerminateHook, 0, 0) }],
+            None,
+        ),
+        (
+            "a spot notice beside a hook",
+            Some(3600),
+            vec![taken(Kind::TerminateHook, 0, 0), taken(Kind::Spot, 100, 100)],
+            None,
+        ),
+    ] {
+        let found = can_wait_until(&ending(end), &interruptions);
+        assert_eq!(found, expected.map(at), "{row}");
+    }
+    let urgent = Limits { urgent: true, ..ending(Some(3600)) };
+    assert_eq!(can_wait_until(&urgent, &of(Kind::TerminateHook)), None);
+    let stays = Limits { response: Response::Cordon, ..ending(Some(3600)) };
+    assert_eq!(can_wait_until(&stays, &of(Kind::TerminateHook)), None);
+}

@@ -219,6 +219,11 @@ impl Metrics {
         set(&self.nodes_paused, count);
     }
 
+    /// Sets how many drains wait for other drains.
+    pub fn set_drains_held_back(&self, count: usize) {
+        set(&self.drains_held_back, count);
+    }
+
     /// Sets whether this process leads, and counts the change.
     pub fn set_leader(&self, leads: bool) {
         if self.leader.set(i64::from(leads)) != i64::from(leads) {
@@ -255,6 +260,7 @@ impl Metrics {
             &self.retained_instances,
             &self.paused,
             &self.nodes_paused,
+            &self.drains_held_back,
             &self.nodes_excluded,
         ] {
             gauge.set(0);

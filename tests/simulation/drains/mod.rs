@@ -16,6 +16,7 @@ mod maintenance;
 mod notices;
 mod order;
 mod own_pod;
+mod pace;
 mod places;
 mod pods;
 mod refusals;

@@ -17,6 +17,7 @@ mod limits;
 mod lost;
 mod messages;
 mod nodes;
+mod pace;
 mod pooled;
 mod returned;
 mod runs;

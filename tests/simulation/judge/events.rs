@@ -74,6 +74,7 @@ const ROWS: &[Row] = &[
         j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))
     }),
     ("EvictionsWait", NORMAL, NODE, |j, e, at| j.evictions_wait(&e.name, at)),
+    ("DrainHeldBack", NORMAL, NODE, |j, e, at| j.may_be_held_back(&e.name, at + SECOND)),
     ("GatesHold", WARNING, NODE, |j, e, at| j.was_gated(&e.name, at + SECOND)),
     ("GatesIgnored", NORMAL, NODE, |j, e, at| j.was_gated(&e.name, at + SECOND)),
     ("DrainForced", WARNING, NODE, |j, e, at| j.was_forced_by_hand(&e.name, at + SECOND)),

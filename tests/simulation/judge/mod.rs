@@ -27,6 +27,7 @@ mod limits;
 mod lost;
 mod messages;
 mod nodes;
+mod pace;
 mod pods;
 mod pooled;
 pub mod promises;
@@ -332,6 +333,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.pods();
     judge.waits();
     judge.gates();
+    judge.pace();
     judge.budgets();
     judge.limits();
     judge.cordoned();
@@ -406,6 +408,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     judge.cordoned();
     judge.condition();
     judge.gates();
+    judge.pace();
     judge.gone();
     for (_, rule) in all.iter().filter(|(rule, _)| !except.contains(rule)) {
         rule(&mut judge);

@@ -16,9 +16,10 @@ use crate::{
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
-const SHOWN_ELSEWHERE: [&str; 10] = [
+const SHOWN_ELSEWHERE: [&str; 11] = [
     "Blocked",
     "DrainForced",
+    "DrainHeldBack",
     "Forced",
     "GatesHold",
     "GatesIgnored",
@@ -71,6 +72,15 @@ impl Reader<'_> {
             // Times of Events are whole seconds: the end of the wait comes after its beginning.
             .max_by_key(|event| (event.last, !says_that_volumes_are_waited_for(event)))
             .filter(|event| says_that_volumes_are_waited_for(event))
+            .map(|event| event.message.clone())
+    }
+
+    /// That the evictions wait for other drains, in the leader's last Event since the accept; `None`:
+    /// they do not, as far as is known.
+    pub(super) fn held_back(&self, node: &Node, accepted: Moment) -> Option<String> {
+        self.events_of(node, accepted)
+            .filter(|event| event.reason == "DrainHeldBack")
+            .max_by_key(|event| event.last)
             .map(|event| event.message.clone())
     }
 

@@ -13,7 +13,7 @@ use crate::{
     domain::{EvictionStart, InterruptionFacts, Moment, Node, Pod},
     drain::{BlockReason, Counts, Drain, Effect, Input, KnownBlock, Start, blocked_by_budgets},
     fleet::limits_of,
-    lifecycle::{ActionSeen, HookFacts, LimitSettings, eviction_start},
+    lifecycle::{ActionSeen, HookFacts, LimitSettings, can_wait_until, eviction_start},
 };
 
 impl Reader<'_> {
@@ -104,9 +104,18 @@ impl Reader<'_> {
         if count == 0 {
             status.remarks.extend(self.attached_volumes(node, resumed_at));
         }
+        let left: Vec<&Pod> = drain.pods_left().collect();
+        // Which drains have begun is known to the leader alone. What it has asked to go shows that
+        // this one has.
+        let may_wait = can_wait_until(&limits, interruptions).is_some_and(|until| now < until)
+            && left.iter().any(|pod| pod.deletion.is_none())
+            && leaving == 0
+            && !left.iter().any(|pod| self.blocked_event(pod, accepted).is_some());
+        if may_wait {
+            status.remarks.extend(self.held_back(node, accepted));
+        }
         let waiting = waiting + later + asked_to_wait + unknown;
         status.pods = Some(Pods { left: count, waiting, blocked, leaving });
-        let left: Vec<&Pod> = drain.pods_left().collect();
         status.nothing_to_force = unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
         status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
     }

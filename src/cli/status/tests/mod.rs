@@ -2,6 +2,7 @@
 #![allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 mod gates;
+mod pace;
 mod report;
 mod retained;
 mod text;

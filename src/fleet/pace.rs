@@ -1,0 +1,164 @@
+//! Which drains may begin to evict, if only some nodes may be drained at once.
+//!
+//! A drain whose cause presses is never held back, and does not count: spot and capacity notices,
+//! ending states, a deadline of 5 minutes or less, and a node that cluster-autoscaler is draining
+//! already. The others wait while a limit is reached, but not longer than
+//! [`crate::lifecycle::can_wait_until`] says. The first row that applies decides about one of them:
+//!
+//! | what is known | verdict |
+//! | --- | --- |
+//! | it has begun | it goes on |
+//! | its evictions wait for something else, too (a gate, `--evict-after`, AWS, a pause) | held: [`PaceHold::Undecided`] |
+//! | it has waited for as long as it can | it begins, whatever the number |
+//! | it is of the control plane, and another node of the control plane is drained | held: [`PaceHold::ControlPlane`] |
+//! | `--max-drains-per-group` is set, and its group is not known yet | held: [`PaceHold::GroupUnknown`] |
+//! | as many nodes of its group are drained as `--max-drains-per-group` allows | held: [`PaceHold::Group`] |
+//! | as many nodes are drained as `--max-voluntary` allows | held: [`PaceHold::InAll`] |
+//! | anything else | it begins |
+//!
+//! The drains are taken in the order of their accepts, then of their names. A new leader does not
+//! know which drains the last one had begun. It takes those with terminating pods first. Until it has
+//! listed the pods of a node and nothing else holds its evictions, it counts its drain as begun
+//! ([`Stage::MayHaveBegun`]), for 30 s at most. So a change of leader lets no more nodes be drained
+//! at once than the limits allow, and those that had begun go on.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{GroupName, Moment, NodeName, PaceHold};
+
+/// The limits, in nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Limits {
+    /// `--max-drains-per-group`. `None`: no limit.
+    pub(super) per_group: Option<usize>,
+    /// `--max-voluntary`, of the nodes that Sundown manages now. `None`: no limit.
+    pub(super) in_all: Option<usize>,
+}
+
+/// What is known of one drain that goes on.
+#[derive(Debug, Clone)]
+pub(super) struct PacedDrain<'a> {
+    pub(super) node: &'a NodeName,
+    pub(super) group: Group<'a>,
+    pub(super) is_control_plane: bool,
+    pub(super) cause: Cause,
+    pub(super) stage: Stage,
+    /// The first accept.
+    pub(super) accepted: Moment,
+    /// A pod that counts is terminating, in a drain that was taken over.
+    pub(super) is_terminating: bool,
+}
+
+/// The Auto Scaling group of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group<'a> {
+    /// EC2 has not shown it yet.
+    Unknown,
+    /// The instance is in no group, or EC2 does not show it.
+    None,
+    /// This one.
+    Named(&'a GroupName),
+}
+
+/// Whether the cause of a drain leaves it time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// It leaves no time to wait.
+    Presses,
+    /// It can wait until then.
+    CanWait(Moment),
+}
+
+/// How far a drain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It evicts pods, or has done so.
+    Begun,
+    /// The last leader may have begun it: this one does not know its pods yet.
+    MayHaveBegun,
+    /// Only other drains can hold its evictions.
+    Ready,
+    /// Its evictions wait for something else.
+    NotReady,
+}
+
+/// Whether a drain may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Begins,
+    Held(PaceHold),
+}
+
+/// The nodes that are drained at this moment.
+#[derive(Default)]
+struct Drained<'a> {
+    in_all: usize,
+    of_group: BTreeMap<&'a GroupName, usize>,
+    control_plane: usize,
+}
+
+impl<'a> Drained<'a> {
+    fn count(&mut self, drain: &PacedDrain<'a>) {
+        self.in_all += 1;
+        if let Group::Named(group) = drain.group {
+            *self.of_group.entry(group).or_default() += 1;
+        }
+        self.control_plane += usize::from(drain.is_control_plane);
+    }
+
+    /// Why this drain does not begin now; `None`: it begins.
+    fn hold(&self, limits: Limits, drain: &PacedDrain<'a>) -> Option<PaceHold> {
+        if drain.is_control_plane && self.control_plane > 0 {
+            return Some(PaceHold::ControlPlane);
+        }
+        if let Some(most) = limits.per_group {
+            match drain.group {
+                Group::Unknown => return Some(PaceHold::GroupUnknown),
+                Group::Named(group) if self.of_group.get(group).is_some_and(|n| *n >= most) => {
+                    return Some(PaceHold::Group);
+                }
+                Group::Named(_) | Group::None => {}
+            }
+        }
+        limits.in_all.is_some_and(|most| self.in_all >= most).then_some(PaceHold::InAll)
+    }
+}
+
+/// Decides about each drain that has not begun. `drains`: all that go on.
+pub(super) fn verdicts(
+    limits: Limits,
+    drains: &[PacedDrain<'_>],
+    now: Moment,
+) -> BTreeMap<NodeName, Verdict> {
+    let mut verdicts = BTreeMap::new();
+    let mut drained = Drained::default();
+    let mut waiting = Vec::new();
+    for drain in drains {
+        match (drain.cause, drain.stage) {
+            (Cause::Presses, Stage::Begun) => {}
+            (Cause::Presses, _) => drop(verdicts.insert(drain.node.clone(), Verdict::Begins)),
+            (Cause::CanWait(_), Stage::Begun) => drained.count(drain),
+            (Cause::CanWait(_), Stage::NotReady) => {
+                verdicts.insert(drain.node.clone(), Verdict::Held(PaceHold::Undecided));
+            }
+            (Cause::CanWait(until), _) if until <= now => {
+                drained.count(drain);
+                verdicts.insert(drain.node.clone(), Verdict::Begins);
+            }
+            (Cause::CanWait(_), Stage::MayHaveBegun) => {
+                drained.count(drain);
+                verdicts.insert(drain.node.clone(), Verdict::Held(PaceHold::Undecided));
+            }
+            (Cause::CanWait(_), Stage::Ready) => waiting.push(drain),
+        }
+    }
+    waiting.sort_by_key(|drain| (!drain.is_terminating, drain.accepted, drain.node));
+    for drain in waiting {
+        let verdict = drained.hold(limits, drain).map_or(Verdict::Begins, Verdict::Held);
+        if verdict == Verdict::Begins {
+            drained.count(drain);
+        }
+        verdicts.insert(drain.node.clone(), verdict);
+    }
+    verdicts
+}

@@ -1,0 +1,71 @@
+//! Drains that wait for others.
+
+use super::*;
+
+const LIMITS: [&str; 2] = ["--max-drains-per-group=1", "--max-voluntary=1"];
+const TOO_MANY: &str = "were drained:";
+
+/// Two nodes of a group were drained at once, under no limit.
+async fn two_at_once() -> Evidence {
+    let stage = Stage::new(11);
+    let instances = stage.group(2, 300);
+    for (n, instance) in instances.iter().enumerate() {
+        let node = stage.world.node_of(instance).unwrap();
+        for i in 0..2 {
+            let shape = PodShape { grace: Some(s(30)), stop: Some(s(25)), ..PodShape::default() };
+            let name = format!("web-{n}{i}");
+            stage.world.kube.add_pod(&PodSpec::on(node.as_str(), "load", &name).shape(shape));
+        }
+    }
+    let sundown = led(&stage, &["--drain-timeout=1h"]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instances[1], true);
+    for instance in &instances {
+        let is_over = || stage.actions(instance).iter().any(|a| a.end.is_some());
+        stage.until(120, "it is completed", is_over).await;
+    }
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+/// The same run, if the process had this flag, too.
+fn flagged(mut evidence: Evidence, flag: &str) -> Evidence {
+    for (_, flags) in &mut evidence.terms.flags {
+        flags.push(flag.to_owned());
+    }
+    evidence
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_node_that_is_drained_although_a_limit_is_reached_is_seen() {
+    let evidence = two_at_once().await;
+    for limit in LIMITS {
+        breaks(&judge(&flagged(evidence.clone(), limit)), TOO_MANY);
+        keeps(&judge(&flagged(evidence.clone(), &limit.replace('1', "2"))), TOO_MANY, "two may be");
+    }
+    breaks(&judge(&flagged(evidence.clone(), "--max-voluntary=50%")), TOO_MANY);
+    keeps(
+        &judge(&flagged(evidence.clone(), "--max-voluntary=100%")),
+        TOO_MANY,
+        "two of two may be",
+    );
+    let mut short = flagged(evidence.clone(), LIMITS[0]);
+    short.terms.drain_timeout = 300;
+    keeps(&judge(&short), TOO_MANY, "a drain of five minutes waits for no other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_control_plane_nodes_that_are_drained_at_once_are_seen() {
+    let evidence = two_at_once().await;
+    keeps(&judge(&evidence), TOO_MANY, "they are workers");
+    for label in ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"] {
+        let mut masters = evidence.clone();
+        for entry in &mut masters.entries {
+            if let Fact::NodeChanged(state) = &mut entry.fact {
+                state.labels.insert(label.to_owned(), String::new());
+            }
+        }
+        breaks(&judge(&masters), "two nodes of the control plane at once");
+    }
+}
