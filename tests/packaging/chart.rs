@@ -132,9 +132,10 @@ fn every_value_of_config_reaches_its_flag() {
         "SUNDOWN_OUT_OF_SERVICE_TAINT",
         "SUNDOWN_DELETE_NODE",
     ];
-    // Neither goes with one of the others; and not every build sends traces.
+    // None goes with one of the others; and not every build sends traces. The rules are read at once.
     let apart = [
         "SUNDOWN_TRIAL",
+        "SUNDOWN_RULES_FILE",
         "SUNDOWN_WEBHOOK_TEMPLATE_FILE",
         "SUNDOWN_OTLP_ENDPOINT",
         "SUNDOWN_OTLP_HEADERS_FILE",

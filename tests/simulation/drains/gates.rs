@@ -51,7 +51,7 @@ async fn a_gate_that_stays_holds_the_evictions_for_half_of_the_time() {
     about(between(cordoned, evicted(&scene, 700).await), 599.0, 3.0);
     scene.stage.pass(3).await;
     let said = scene.events("GatesIgnored");
-    assert!(said.iter().any(|text| text.contains("half of the time")), "{said:?}");
+    assert!(said.iter().any(|text| text.contains("half of the drain")), "{said:?}");
     scene.completed(0, 60).await;
     scene.end().await;
 }
