@@ -141,7 +141,7 @@ pub struct DrainConfig {
     pub pod_order: PodOrder,
     /// DaemonSets whose pods are evicted: at most 16.
     pub drained_daemon_sets: Vec<DaemonSetName>,
-    /// The file with the administrator's rules about pods. `None`: there is none.
+    /// The file with the administrator's rules about pods. `None`: Sundown has no such rules.
     pub rules_file: Option<PathBuf>,
     /// The keys of other tools by which pods may ask for something, each once.
     pub honored: Vec<WishSource>,

@@ -45,7 +45,7 @@ impl GateKind {
 /// One gate: an annotation of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
-    /// What it holds.
+    /// Whether it holds the evictions or the completion.
     pub kind: GateKind,
     /// Its key after the `/`, at most 63 characters.
     pub name: Box<str>,

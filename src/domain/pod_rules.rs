@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 
 use super::{DrainSettings, ForceAfter, Limits, MAX_POD_GROUPS, Pod, Selector};
 
-/// The most rules.
+/// The most rules in a file: each is compared with each pod of a draining node.
 pub const MAX_POD_RULES: usize = 64;
 /// The order of pods that no rule gives one.
 const NO_ORDER: i32 = 0;
@@ -22,7 +22,7 @@ pub struct PodRules {
 /// A rule about some pods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodRule {
-    /// Which pods.
+    /// The pods to which it applies.
     pub matches: PodMatch,
     /// What Sundown does with them, unless they ask for something themselves.
     pub behavior: PodBehavior,

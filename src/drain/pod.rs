@@ -72,7 +72,7 @@ fn rule_of<'a>(pod: &Pod, settings: &'a Settings) -> Option<&'a PodRule> {
     settings.rules.get(settings.rules.find(pod)?)
 }
 
-/// Whether it asks to be left alone, or a rule says so. What the pod asks for counts more.
+/// Whether it asks to be left alone, or a rule leaves it alone. What the pod asks for comes first.
 fn is_skipped(pod: &Pod, settings: &Settings) -> bool {
     match wish_of(pod, settings) {
         Some(wish) => wish == Wish::Skip,

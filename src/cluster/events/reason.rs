@@ -172,7 +172,7 @@ reasons! {
         "The volumes that the Event `VolumesAttached` named are detached from the node. The drain \
          ends."
         => "Nothing.";
-    /// Sundown cannot tell which volumes are attached to the node.
+    /// Sundown does not know which volumes are attached to the node.
     VolumesUnknown [Warning] [Node]
         "Sundown may not read which volumes are attached (a permission is missing), or got no \
          usable answer in time. It completes the lifecycle action without waiting. The message \

@@ -28,12 +28,13 @@ pub(super) enum Try {
 /// What is known about the token of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenTrust {
-    /// The action was first known by it, AWS has accepted a heartbeat with it, or there is none.
+    /// The action was first known by its token, AWS has accepted a heartbeat with it, or the action
+    /// has no token.
     Trusted,
     /// A message brought it for an action that was known without it, and AWS has accepted no
     /// heartbeat with it: the message may be made up.
     Unproved,
-    /// AWS has refused it: the calls carry no token any more.
+    /// AWS has refused it, so the calls carry no token.
     Refused,
 }
 

@@ -1,4 +1,4 @@
-//! Reports what pods ask for by annotations and labels, and what rules say about them.
+//! Reports what pods ask for by annotations and labels, and which rules apply to them.
 
 use super::Drain;
 use crate::{
