@@ -297,8 +297,7 @@ impl Release {
                     return Written::Done;
                 }
                 OnEnd::Restore { uses_held_record } => {
-                    let held = uses_held_record.then_some(&self.end.drain.record);
-                    Box::pin(restore_now(&self.term, last, held, &After::Removed)).await;
+                    Box::pin(self.restore(last, uses_held_record)).await;
                     return Written::Done;
                 }
                 OnEnd::Reopen => {
@@ -315,6 +314,20 @@ impl Release {
         }
     }
 
+    async fn restore(&self, node: Arc<Node>, uses_held_record: bool) {
+        let (held, after) = if uses_held_record {
+            (Some(&self.end.drain.record), After::Lost(self.released()))
+        } else {
+            (None, After::Removed)
+        };
+        restore_now(&self.term, node, held, &after).await;
+    }
+
+    /// The end to write into the record.
+    fn released(&self) -> Released {
+        Released::new(self.term.aws_now(), self.end.outcome).abandoned(self.done.is_abandoned)
+    }
+
     async fn read_past_index(&self) -> Option<Arc<Node>> {
         Box::pin(read_node(&self.term, &self.end.drain.node.name)).await.map(Arc::new)
     }
@@ -327,12 +340,10 @@ impl Release {
             disproved: &self.end.disproved,
             done: &self.done.actions,
         };
-        let released =
-            Released::new(self.term.aws_now(), self.end.outcome).abandoned(self.done.is_abandoned);
         drain.on_end(
             node,
             |record| self.term.open_actions(record, &self.end.drain.instance),
-            &released,
+            &self.released(),
         )
     }
 }

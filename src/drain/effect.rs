@@ -234,7 +234,8 @@ impl Outcome {
         }
     }
 
-    /// Pods that count and still existed at the end; empty if the node or its instance is gone.
+    /// Pods that count, still existed at the end, and had not finished; empty if the node or its
+    /// instance is gone.
     #[must_use]
     pub fn left(&self) -> &[PodKey] {
         match self {

@@ -12,6 +12,9 @@ const UNANSWERED_UNKNOWN: Duration = seconds(30);
 /// How many questions such a drain waits for. One question is about all nodes, so the first one
 /// about a node may be sent late.
 const QUESTIONS_UNKNOWN: u32 = 2;
+/// A drain that has waited for less may not have asked yet: one question is about all nodes, and
+/// the next one follows at least two seconds after an answer.
+const ASKED_WITHIN: Duration = seconds(3);
 
 /// Whether pods that left the node had PersistentVolumeClaims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -164,8 +167,8 @@ impl Volumes {
         let wait = self.wait.as_ref()?;
         let end = match &wait.attached {
             Some(attached) => VolumeWaitEnd::Deadline(attached.clone()),
-            // Nobody was asked for long enough to say anything.
-            None if wait.since == now => return None,
+            // The API server may not have been asked yet.
+            None if wait.unanswered == 0 && now < wait.since.plus(ASKED_WITHIN) => return None,
             None => VolumeWaitEnd::Unanswered(wait.error.clone()),
         };
         self.end(now, end)

@@ -10,6 +10,7 @@
 //! | `abandon` | has not failed | any | not asked | CONTINUE |
 //! | `abandon` | failed, and another interruption ends the instance anyway | any | not asked | CONTINUE |
 //! | `abandon` | failed | replaces the root volume: no termination | not asked | CONTINUE |
+//! | `abandon` | failed | a termination | retains, and the instance has ended | CONTINUE |
 //! | `abandon` | failed | a termination | retains | ABANDON |
 //! | `abandon` | failed | a termination | does not retain, or is not known | CONTINUE |
 //!
@@ -23,6 +24,8 @@ use crate::domain::{HookResult, InterruptionFacts, Kind, LifecycleAction};
 pub enum AbandonPolicy {
     /// Its lifecycle policy retains the instance (`Terminating:Retained`).
     Retain,
+    /// The same, but EC2 shows that the instance has stopped or is terminated: nothing runs on it.
+    RetainEnded,
     /// It terminates the instance, or does not exist.
     Terminate,
     /// AWS has not answered, or denies the question.
@@ -61,7 +64,7 @@ impl AbandonPolicy {
     pub const fn result(self) -> HookResult {
         match self {
             Self::Retain => HookResult::Abandon,
-            Self::Terminate | Self::Unknown => HookResult::Continue,
+            Self::RetainEnded | Self::Terminate | Self::Unknown => HookResult::Continue,
         }
     }
 }

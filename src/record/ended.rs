@@ -42,7 +42,8 @@ pub enum EndReason {
 pub enum OnEnd {
     /// The Node needs no change.
     Nothing,
-    /// Restore the Node, by [`restore_node`] with [`After::Removed`].
+    /// Restore the Node, by [`restore_node`] with [`After::Removed`], or with [`After::Lost`] if it
+    /// has no readable record.
     Restore {
         /// The Node has no readable record: use the one that the drain holds.
         uses_held_record: bool,

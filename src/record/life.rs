@@ -20,6 +20,9 @@ pub enum After {
     Released(Released),
     /// The record is removed, because it was void.
     Removed,
+    /// The Node has lost its record and gets none. If a person holds the restore, the record is
+    /// written back with this end.
+    Lost(Released),
     /// The same, because the machine has booted since. `launched`: when EC2 last started the
     /// instance, if it reports that. Degraded hardware that was announced before is then over: EC2
     /// starts a stopped instance on other hardware.
@@ -77,11 +80,11 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
     }
     let is_held = record.released.as_ref().is_some_and(|released| released.held);
     match after {
-        After::Removed | After::Booted { .. } if is_held => {
+        After::Removed | After::Lost(_) | After::Booted { .. } if is_held => {
             patch.record(&with_held(record.clone(), false));
             changes = true;
         }
-        After::Removed | After::Booted { .. } if own.is_some() => {
+        After::Removed | After::Lost(_) | After::Booted { .. } if own.is_some() => {
             patch.annotate(RECORD, None);
             changes = true;
         }
@@ -89,7 +92,7 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
             patch.record(&marked_released(record.clone(), released));
             changes = true;
         }
-        After::Removed | After::Booted { .. } | After::Released(_) => {}
+        After::Removed | After::Lost(_) | After::Booted { .. } | After::Released(_) => {}
     }
     changes.then(|| patch.body())
 }
@@ -102,8 +105,10 @@ fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
     let held = match (&record.released, after) {
         (Some(released), _) if released.held => return None,
         (Some(_), _) => record.clone(),
-        (None, After::Released(released)) => marked_released(record.clone(), released),
-        // The Node has lost its record, or it is damaged: it is written back.
+        (None, After::Released(released) | After::Lost(released)) => {
+            marked_released(record.clone(), released)
+        }
+        // When it ended is not known.
         (None, After::Removed | After::Booted { .. }) => {
             let at = record.known().map(|known| known.accepted).max()?;
             marked_released(record.clone(), &Released::new(at, "released"))

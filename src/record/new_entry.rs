@@ -177,7 +177,7 @@ impl NewEntry {
         if is_sweep_event_id(&new.event) {
             return !self.is_another_wait && released.is_none_or(|at| new.time <= at);
         }
-        is_sweep_event_id(&other.event) && new.time <= other.time.plus(CLOCKS_DIFFER)
+        is_sweep_event_id(&other.event) && self.may_be_event_of(other)
     }
 
     /// The two have the same event ID, or the same token: EventBridge and Auto Scaling send one
@@ -218,10 +218,21 @@ impl NewEntry {
     /// instance open at a time (root volumes that are replaced one after the other, a way back into
     /// a warm pool). The times of the events do not show which one: the later event may be made up.
     /// A late copy of the event of an action that is over costs a PATCH and a call, but an action
-    /// that is dropped is never completed. Actions without a token cannot be distinguished.
+    /// that is dropped is never completed.
+    ///
+    /// The sweep knows no token, but it sees an action only after its event: an event that is later
+    /// is of another action. Other actions without a token cannot be distinguished.
     fn is_another_action_than(&self, other: &KnownEntry) -> bool {
-        let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
-        tokens.is_some_and(|(new, old)| new != old)
+        let Some(new) = &self.entry.token else { return false };
+        match &other.token {
+            Some(old) => new != old,
+            None => is_sweep_event_id(&other.event) && !self.may_be_event_of(other),
+        }
+    }
+
+    /// The time of this event is not later than when the sweep first saw the instance wait.
+    fn may_be_event_of(&self, found: &KnownEntry) -> bool {
+        self.entry.time <= found.time.plus(CLOCKS_DIFFER)
     }
 
     /// The record names a later action of the same hook. An event without a time is not compared.

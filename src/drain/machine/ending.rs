@@ -178,9 +178,12 @@ impl Drain {
         }
     }
 
+    /// The pods that count and have not finished. A drain may still wait for the object of a
+    /// finished pod, but nothing of that pod runs.
     pub(super) fn left(&self) -> Vec<PodKey> {
-        let mut left: Vec<_> =
-            self.pods.values().filter(|e| e.tally().left > 0).map(|e| e.pod.key.clone()).collect();
+        let entries = self.pods.values().filter(|e| e.tally().left > 0);
+        let running = entries.filter(|e| !e.pod.phase.is_finished());
+        let mut left: Vec<_> = running.map(|e| e.pod.key.clone()).collect();
         left.sort();
         left
     }

@@ -391,6 +391,24 @@ fn s18_a_finalizer_on_a_finished_pod_is_reported_and_waited_for_no_longer_than_a
 }
 
 #[test]
+fn a_finished_pod_whose_object_is_held_is_not_left_at_the_deadline() {
+    let held = Pod { deletion: Some(at(10)), finalizers: true, ..pod("a") };
+    let finished = Pod { phase: PodPhase::Succeeded, ..held.clone() };
+    for (name, pods, left) in [
+        ("it runs", vec![held], vec![key("a")]),
+        ("it has finished", vec![finished.clone()], vec![]),
+        ("another one runs", vec![finished, pod("b")], vec![key("b")]),
+    ] {
+        let mut d = drain(limits(60));
+        d.step(at(0), Input::Listed(pods));
+        let effects = d.step(at(60), Input::Tick);
+        let outcome = ended(&effects).unwrap();
+        assert_eq!(*outcome, Outcome::DeadlineReached { left: left.clone() }, "{name}");
+        assert_eq!(outcome.has_failed(true), !left.is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn a_pod_whose_name_is_used_by_another_pod_is_gone() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));

@@ -210,7 +210,14 @@ fn without_the_right_to_read_them_a_drain_waits_for_no_volume() {
 
 #[test]
 fn an_unanswered_question_is_reported_at_the_deadline_unless_there_was_no_time_for_it() {
-    for (gone, expected) in [(110, Some(("unanswered", 10))), (120, None), (125, None)] {
+    let unanswered_after = |seconds| Some(("unanswered", seconds));
+    for (gone, expected) in [
+        (110, unanswered_after(10)),
+        (117, unanswered_after(3)),
+        (118, None),
+        (120, None),
+        (125, None),
+    ] {
         let mut d = of(vec![database("a")], limits(120));
         let mut effects = d.step(at(gone), Input::Gone(uid("a")));
         assert!(gone >= 120 || asks(&effects));
@@ -219,6 +226,10 @@ fn an_unanswered_question_is_reported_at_the_deadline_unless_there_was_no_time_f
         assert_eq!(wait_ended(&effects), expected, "{gone}");
         assert!(gone < 120 || !asks(&effects), "{gone}");
     }
+    let mut d = of(vec![database("a")], limits(120));
+    d.step(at(119), Input::Gone(uid("a")));
+    d.step(at(119), unanswered("500"));
+    assert_eq!(wait_ended(&d.step(at(120), Input::Tick)), Some(("unanswered", 1)), "it was asked");
 }
 
 #[test]

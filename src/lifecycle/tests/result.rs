@@ -21,7 +21,7 @@ fn with_hook(kind: Kind, hook: &str) -> InterruptionFacts {
 
 #[test]
 fn abandon_is_the_result_only_of_a_failed_drain_whose_group_retains_the_instance() {
-    use AbandonPolicy::{Retain, Terminate, Unknown};
+    use AbandonPolicy::{Retain, RetainEnded, Terminate, Unknown};
     use HookResult::{Abandon, Continue};
     let terminate = || with_hook(Kind::TerminateHook, "drain");
     let root_volume = || with_hook(Kind::RootVolume, "drain");
@@ -31,6 +31,7 @@ fn abandon_is_the_result_only_of_a_failed_drain_whose_group_retains_the_instance
         (Continue, true, vec![terminate()], Some(Retain), Continue),
         (Abandon, false, vec![terminate()], Some(Retain), Continue),
         (Abandon, true, vec![terminate()], Some(Retain), Abandon),
+        (Abandon, true, vec![terminate()], Some(RetainEnded), Continue),
         (Abandon, true, vec![terminate()], Some(Terminate), Continue),
         (Abandon, true, vec![terminate()], Some(Unknown), Continue),
         (Abandon, true, vec![root_volume()], Some(Retain), Continue),

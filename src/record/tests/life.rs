@@ -358,7 +358,8 @@ fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_restored_until_the_an
         node
     };
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
-    let after = || After::Released(Released::new(at(70), "returned"));
+    let end = || Released::new(at(70), "returned");
+    let after = || After::Released(end());
     let mut rebooted = open.clone();
     rebooted.boot_id = Some("boot-2".into());
     rebooted = {
@@ -376,7 +377,7 @@ fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_restored_until_the_an
         ("its drain ends", &open, None, after(), true),
         ("its drain had ended", &release_node(&open, 50), None, after(), true),
         ("the same by another way", &release_node(&open, 50), None, After::Removed, true),
-        ("it has lost its record", &lost, Some(&held), After::Removed, true),
+        ("it has lost its record", &lost, Some(&held), After::Lost(end()), true),
         ("it has booted: the void record shows that", &rebooted, None, After::Removed, false),
     ] {
         let kept = keep(drained, true);
@@ -385,6 +386,10 @@ fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_restored_until_the_an
         let noted = patch.map_or(kept.clone(), |patch| apply(&kept, &patch));
         assert_eq!(appearance(&noted), appearance(&kept), "{case}: all of it stays");
         assert_eq!(restore_node(&noted, record, &after), None, "{case}: once");
+        if case == "it has lost its record" {
+            let noted = Record::read(noted.record().unwrap()).unwrap();
+            assert_eq!(noted.released.unwrap().at, at(70), "when the drain ended");
+        }
         let free = keep(&noted, false);
         let record = Record::read(free.record().unwrap()).unwrap();
         assert!(!is_restore_due(&noted, &record), "{case}");

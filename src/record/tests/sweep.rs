@@ -24,6 +24,7 @@ fn an_open_record_holds_an_action_once_whoever_brings_it_first() {
     for (name, node, interruption, joins) in [
         ("its event, late", &from_sweep, hook("e1", 30, "drain", "t1"), false),
         ("its event, on a clock ahead", &from_sweep, hook("e1", 64, "drain", "t1"), false),
+        ("a later event: another action", &from_sweep, hook("e1", 66, "drain", "t1"), true),
         ("the sweep of another leader", &from_sweep, swept(90, "drain"), false),
         ("another hook, by its event", &from_sweep, hook("e1", 30, "logs", "t1"), true),
         ("another hook, by the sweep", &from_sweep, swept(60, "logs"), true),
@@ -53,6 +54,7 @@ fn after_the_release_only_a_wait_that_began_later_is_another_action() {
         ("first seen at the release", swept(50, "drain"), false),
         ("first seen after it", swept(51, "drain"), true),
         ("its own event, late", hook("e1", 0, "drain", "t1"), false),
+        ("an action that began after that wait", hook("e2", 20, "drain", "t2"), true),
     ] {
         for node in [&swept_before, &by_event, &restore(&swept_before), &restore(&by_event)] {
             assert_eq!(take_on(node, &interruption, 70).is_some(), is_new, "{name}");
@@ -60,6 +62,17 @@ fn after_the_release_only_a_wait_that_began_later_is_another_action() {
     }
     let later = hook("e2", 60, "drain", "t2");
     assert!(take_on(&swept_before, &later, 61).is_some(), "a later action of the same hook");
+}
+
+#[test]
+fn a_later_event_of_the_hook_joins_what_the_sweep_found_before_a_boot() {
+    let mut booted = take_on(&node(), &swept(10, "drain"), 11).unwrap();
+    booted.boot_id = Some("boot-2".into());
+    let late = hook("e1", 5, "drain", "t1");
+    assert!(take_on(&booted, &late, 100).is_none(), "the late event of that wait");
+    let joined = take_on(&booted, &hook("e2", 90, "drain", "t2"), 100).unwrap();
+    assert_eq!(entries(&joined).len(), 2);
+    assert!(matches!(status(&joined, None), RecordStatus::Open(_)));
 }
 
 #[test]

@@ -488,11 +488,14 @@ impl Judge<'_> {
             .flat_map(move |went| delays.clone().into_iter().map(move |delay| went + delay))
     }
 
-    /// The deadlines that had come and count: in a pause none does.
+    /// The deadlines that had come and count: in a pause none does. If the process had tried to
+    /// complete the action before the pause, those count that had come by then: its drain was over.
     pub(super) fn due(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<Deadline> {
-        if self.known_pause(node, at).is_some() {
+        let is_paused = |at: &Moment| self.known_pause(node, *at).is_some();
+        let before = || self.first_tried(action, at).filter(|tried| !is_paused(tried));
+        let Some(at) = Some(at).filter(|at| !is_paused(at)).or_else(before) else {
             return Vec::new();
-        }
+        };
         self.story
             .deadlines(&action.instance, at)
             .into_iter()

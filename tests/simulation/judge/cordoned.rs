@@ -64,8 +64,11 @@ impl Judge<'_> {
                 instance(other) == id && other.name != new.name && other.ready == "True"
             });
             for other in others {
-                let scope =
-                    Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(id, &other.name);
+                let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]);
+                // It is cordoned once the API server has answered the accept.
+                let is_excused = [&other.name, &new.name]
+                    .into_iter()
+                    .any(|name| self.is_excused(scope.about(id, name), write.at, end));
                 let is_away = self.story.machine_gone(&other.name, end)
                     || self.story.node_gone(&other.name, end)
                     || end > self.evidence.ended;
@@ -73,7 +76,7 @@ impl Judge<'_> {
                     other.unschedulable || self.story.cordoned_between(&other.name, write.at, end);
                 // The one that reports is preferred to one whose kubelet is silent.
                 let is_silent = new.ready != "True";
-                if !cordoned && !is_away && !is_silent && !self.is_excused(scope, write.at, end) {
+                if !cordoned && !is_away && !is_silent && !is_excused {
                     missed.push((end, other.name.clone(), new.name.clone()));
                 }
             }

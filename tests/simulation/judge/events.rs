@@ -12,6 +12,7 @@ use sundown::sim::{
 
 use super::{
     Judge, SLACK,
+    clocks::AwsClock,
     excuses::{
         COMPLETIONS, EVENTS, LIST_PODS, Needs, SEE_NODES, SEE_PODS, SEE_VOLUMES, Scope, WRITE_NODES,
     },
@@ -624,7 +625,20 @@ impl Judge<'_> {
         let went =
             of_it.flat_map(|life| life.finished.into_iter().chain(life.gone)).filter(is_just);
         let looks = [0, 1, 2, 3, 5, 10].map(|ago| at + SECOND - Duration::from_secs(ago));
-        looks.into_iter().chain(went).any(|look| self.story.left(node, look).is_empty())
+        looks.into_iter().chain(went).any(|look| self.seems_empty(node, look))
+    }
+
+    /// No pod is left on the node but those that the leader takes for pods that come back. A leader
+    /// that AWS has not answered reads the time of the accept by the API server's clock, so pods
+    /// from before the accept may count for it.
+    fn seems_empty(&self, node: &str, at: Moment) -> bool {
+        let seems_to_come_back = |life: &Life| {
+            let leader = self.leaders.at(life.bound).and_then(|holder| holder.process);
+            let clock = leader.map(|process| self.aws_clock(process, life.bound));
+            let Some(AwsClock::Unknown { ahead, .. }) = clock else { return false };
+            self.story.came_back_after(life, at, ahead)
+        };
+        self.story.left(node, at).into_iter().all(seems_to_come_back)
     }
 
     /// The Nodes that were drained for an action that was completed then, in place of the

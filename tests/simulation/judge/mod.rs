@@ -833,12 +833,31 @@ impl<'a> Judge<'a> {
         if self.evidence.panics > 0 {
             self.broken(self.evidence.ended, format!("{} panics", self.evidence.panics));
         }
-        if self.evidence.idle > 30 + self.came_again() {
+        if self.evidence.idle > 30 + self.came_again() + self.calls_about_sick_instances() {
             self.broken(
                 self.evidence.ended,
                 format!("{} calls in a minute in which nothing happened", self.evidence.idle),
             );
         }
+    }
+
+    /// How many calls the rounds about sick instances made in the last minute, if an instance was
+    /// still sick: three about status checks, one about the instances and one about their groups.
+    /// Each pause between two rounds is shortened by up to a quarter.
+    fn calls_about_sick_instances(&self) -> usize {
+        const CALLS: usize = 5;
+        let (terms, ended) = (&self.evidence.terms, self.evidence.ended);
+        let is_sick = self.evidence.nodes.values().any(|node| self.is_sick(node, ended));
+        if terms.response("impaired") == Response::Ignore || !is_sick {
+            return 0;
+        }
+        let pause = terms.shortest("--sweep-interval", Duration::from_secs(600)) * 3 / 4;
+        let asked = ended - Duration::from_secs(60);
+        let is_round =
+            |call: &&Call| call.object == "system-status.status=impaired" && call.at >= asked;
+        let rounds = self.evidence.calls.iter().filter(is_round).count();
+        let most = Duration::from_secs(60).as_millis() / pause.as_millis().max(1) + 1;
+        CALLS * rounds.min(usize::try_from(most).unwrap_or(rounds))
     }
 
     /// How often a message came in the last minute of a dry run. It deletes no message, so each one

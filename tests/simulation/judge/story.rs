@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::SignedDuration;
 use serde_json::Value;
 use sundown::domain::Moment;
 use sundown::sim::{
@@ -526,6 +527,11 @@ impl<'a> Story<'a> {
     /// It is one of more than three pods of its owner that have come to its node since the accept
     /// of what the node is drained for: a drain may leave these alone.
     pub fn came_back(&self, life: &Life, at: Moment) -> bool {
+        self.came_back_after(life, at, SignedDuration::ZERO)
+    }
+
+    /// The same for a process by whose clock the accept was later by this.
+    pub fn came_back_after(&self, life: &Life, at: Moment, later: SignedDuration) -> bool {
         let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
         let terms = &self.evidence.terms;
         let drains = |one: &&Rc<RecordedInterruption>| {
@@ -533,7 +539,7 @@ impl<'a> Story<'a> {
         };
         let since =
             page.and_then(|page| page.recorded.iter().filter(drains).map(|one| one.accepted).min());
-        let Some(since) = since else { return false };
+        let Some(since) = since.map(|since| since + later) else { return false };
         let owner = |pod: &PodRef| {
             (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone())
         };

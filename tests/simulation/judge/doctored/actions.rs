@@ -68,6 +68,23 @@ async fn a_deadline_that_completes_in_a_pause_is_seen() {
     evidence.disturbances.clear();
     fault(&mut evidence, "watch nodes", at - s(1), ended);
     breaks(&judge(&evidence), "are left, paused since");
+    evidence.disturbances.clear();
+    // Sundown tried to complete it, and AWS did not answer for ten seconds.
+    end(&mut evidence).at = at + s(10);
+    longer(&mut evidence, at + s(20));
+    let completes = |c: &&mut Call| c.api == "autoscaling:CompleteLifecycleAction";
+    let calls = evidence.calls.iter_mut();
+    calls.filter(completes).for_each(|c| c.outcome = Outcome::LostBefore);
+    let tried = |from: Moment, by: &str| {
+        let mut evidence = evidence.clone();
+        let calls = evidence.calls.iter_mut();
+        calls.filter(completes).for_each(|c| c.by = by.to_owned());
+        evidence.pauses = vec![(from, evidence.ended)];
+        judge(&evidence)
+    };
+    keeps(&tried(at + s(2), "sundown-0"), "are left", "its drain was over before the pause");
+    breaks(&tried(at - s(4), "sundown-0"), "are left, paused since");
+    breaks(&tried(at + s(2), "sundown-9"), "are left, paused since");
 }
 
 #[tokio::test(start_paused = true)]

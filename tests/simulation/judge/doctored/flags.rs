@@ -227,7 +227,7 @@ async fn a_node_that_claims_the_instance_of_another_one_and_is_not_cordoned_is_s
     let mut evidence = stage.evidence();
     sundown.stop().await;
     stage.end();
-    evidence.nodes.insert(instance, node);
+    evidence.nodes.insert(instance, node.clone());
     keeps(&judge(&evidence), MISSED, "it was cordoned");
     keeps(&judge(&evidence), "left cordoned", "it stays so");
     let is_it = |e: &Entry| match &e.fact {
@@ -237,6 +237,16 @@ async fn a_node_that_claims_the_instance_of_another_one_and_is_not_cordoned_is_s
     };
     evidence.entries.retain(|e| !is_it(e));
     breaks(&judge(&evidence), MISSED);
+    let late = |name: &str| {
+        let mut evidence = evidence.clone();
+        let (begun, ended) = (evidence.begun, evidence.ended);
+        fault(&mut evidence, "patch nodes", begun, ended);
+        evidence.disturbances.last_mut().unwrap().object = name.to_owned();
+        judge(&evidence)
+    };
+    keeps(&late(&node), MISSED, "the answer to the accept may have come late");
+    keeps(&late("rogue"), MISSED, "its PATCH may have failed");
+    breaks(&late("another"), MISSED);
 }
 
 #[tokio::test(start_paused = true)]

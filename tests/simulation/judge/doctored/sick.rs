@@ -1,6 +1,6 @@
 //! Nodes that are drained as impaired although their instances are well, or most others are not.
 
-use sundown::sim::aws::{Check, InstanceChange, State};
+use sundown::sim::aws::{Call, Check, InstanceChange, Outcome, State};
 
 use super::*;
 
@@ -47,6 +47,36 @@ async fn a_node_that_is_drained_as_impaired_while_its_instance_is_well_is_seen()
     let mut ignored = evidence.clone();
     ignored.terms.flags[0].1.retain(|flag| !flag.starts_with("--on"));
     breaks(&judge(&ignored), NO_CAUSE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_about_a_sick_instance_are_no_restlessness_unless_they_come_too_often() {
+    const RESTLESS: &str = "calls in a minute in which nothing happened";
+    let mut evidence = impaired(false).await;
+    let call = Call {
+        at: evidence.ended - s(59),
+        api: "ec2:DescribeInstanceStatus".to_owned(),
+        object: "system-status.status=impaired".to_owned(),
+        by: evidence.calls[0].by.clone(),
+        outcome: Outcome::Ok,
+    };
+    evidence.calls.retain(|c| c.object != call.object);
+    // One a minute: at most two in the last one.
+    let with = |rounds: usize, idle: usize, is_sick: bool| {
+        let mut evidence = evidence.clone();
+        evidence.calls.extend(std::iter::repeat_n(call.clone(), rounds));
+        evidence.idle = idle;
+        if !is_sick {
+            evidence.check_changes.clear();
+        }
+        judge(&evidence)
+    };
+    keeps(&with(0, 30, true), RESTLESS, "some calls are made all the time");
+    breaks(&with(0, 31, true), RESTLESS);
+    keeps(&with(2, 40, true), RESTLESS, "five calls for each round");
+    breaks(&with(2, 41, true), RESTLESS);
+    breaks(&with(3, 41, true), RESTLESS);
+    breaks(&with(2, 31, false), RESTLESS);
 }
 
 #[tokio::test(start_paused = true)]
