@@ -9,8 +9,8 @@ use wildmatch::WildMatch;
 
 use super::values::parse_duration;
 use crate::domain::{
-    ForceAfter, MAX_POD_GROUPS, MAX_POD_RULES, PodBehavior, PodMatch, PodRule, PodRules, Selector,
-    seconds,
+    ForceAfter, MAX_POD_GROUPS, MAX_POD_RULES, PodBehavior, PodMatch, PodRule, PodRules, RulePlace,
+    Selector, seconds,
 };
 
 /// A longer file is not read.
@@ -45,6 +45,7 @@ struct Match {
     namespaces: Vec<Spanned<String>>,
     pod_labels: Option<Spanned<String>>,
     owner_kinds: Vec<Spanned<String>>,
+    node_labels: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -115,6 +116,7 @@ fn rule_of(number: usize, rule: Spanned<Rule>) -> Result<PodRule, String> {
         force.map_err(|remedy| wrong(&field("forceAfter"), text, &remedy))
     };
     Ok(PodRule {
+        place: RulePlace { number: number + 1, line },
         matches: match_of(number, &rule.r#match, line)?,
         behavior,
         max_grace_period: rule.max_grace_period.as_ref().map(grace).transpose()?,
@@ -137,14 +139,16 @@ fn match_of(number: usize, of: &Match, line: u64) -> Result<PodMatch, String> {
             return Err(wrong(&field(name), bad, "use 1 to 253 letters, digits, `-` and `.`"));
         }
     }
-    let selector = |text: &Spanned<String>| {
+    let selector = |name: &str, text: Option<&Spanned<String>>| {
+        let Some(text) = text else { return Ok(Selector::default()) };
         let selector: Result<Selector, _> = text.value.parse();
-        selector.map_err(|bad| wrong(&field("podLabels"), text, &bad.to_string()))
+        selector.map_err(|bad| wrong(&field(name), text, &bad.to_string()))
     };
     Ok(PodMatch {
         namespaces: of.namespaces.iter().map(|glob| WildMatch::new(&glob.value)).collect(),
-        labels: of.pod_labels.as_ref().map(selector).transpose()?.unwrap_or_default(),
+        labels: selector("podLabels", of.pod_labels.as_ref())?,
         owner_kinds: of.owner_kinds.iter().map(|kind| kind.value.clone()).collect(),
+        node_labels: selector("nodeLabels", of.node_labels.as_ref())?,
     })
 }
 
@@ -163,6 +167,7 @@ rules:
     namespaces: [kube-system, team-*]
     podLabels: app in (web,api), !canary
     ownerKinds: [Job]
+    nodeLabels: pool=gpu
   behavior: Evict
   order: -5
   maxGracePeriod: 10m
@@ -181,6 +186,10 @@ rules:
         assert_eq!(first.force_after, Some(ForceAfter::Share(0.75)));
         assert_eq!((first.matches.namespaces.len(), first.matches.owner_kinds.len()), (2, 1));
         assert_eq!(first.matches.labels, "app in (web,api), !canary".parse().unwrap());
+        assert_eq!(first.matches.node_labels, "pool=gpu".parse().unwrap());
+        let place = |position| rules.get(position).unwrap().place;
+        assert_eq!(place(0), RulePlace { number: 1, line: 2 });
+        assert_eq!(place(2), RulePlace { number: 3, line: 13 });
         assert_eq!(rules.get(1).unwrap().behavior, PodBehavior::WaitCompleted);
         assert_eq!(rules.get(2).unwrap().behavior, PodBehavior::Skip);
         assert_eq!((rules.count(), rules.groups()), (3, Some(2)));
@@ -192,11 +201,15 @@ rules:
         for (text, words) in [
             (
                 GOOD.replace("forceAfter: 0.75", "forceAfter: 2"),
-                &["line 9: rules[0].forceAfter is `2`", "use never, deadline"][..],
+                &["line 10: rules[0].forceAfter is `2`", "use never, deadline"][..],
             ),
-            (GOOD.replace("10m", "10"), &["line 8: rules[0].maxGracePeriod is `10`", "1s to 48h"]),
+            (GOOD.replace("10m", "10"), &["line 9: rules[0].maxGracePeriod is `10`", "1s to 48h"]),
             (GOOD.replace("10m", "100h"), &["rules[0].maxGracePeriod is `100h`", "1s to 48h"]),
             (GOOD.replace("!canary", "=x"), &["line 4: rules[0].match.podLabels", "kubectl -l"]),
+            (
+                GOOD.replace("pool=gpu", "=gpu"),
+                &["line 6: rules[0].match.nodeLabels", "kubectl -l"],
+            ),
             (GOOD.replace("team-*", "\"a b\""), &["line 3: rules[0].match.namespaces is `a b`"]),
             (
                 GOOD.replace("behavior: Skip", "behavior: Skip\n  order: 1"),
@@ -204,9 +217,9 @@ rules:
             ),
             (
                 GOOD.replace("behavior: Skip", "behavior: Ignore"),
-                &["line 12", "Ignore", "WaitCompleted"],
+                &["line 13", "Ignore", "WaitCompleted"],
             ),
-            (GOOD.replace("order: -5", "oder: -5"), &["line 7", "oder", "order"]),
+            (GOOD.replace("order: -5", "oder: -5"), &["line 8", "oder", "order"]),
             ("rules:\n- match: {}\n".to_owned(), &["behavior", "line 2"]),
             ("rules: 5".to_owned(), &["line 1", "write `rules:` and a list"]),
             (String::new(), &["write `rules:` and a list"]),

@@ -21,9 +21,11 @@ const LONGEST_READ: Duration = seconds(5);
 type Reading = JoinHandle<Result<PodRules, String>>;
 
 /// Reads the file at intervals, on every replica, for as long as the process lives. While it cannot
-/// be read, the last good rules stay in force.
+/// be read, or the labels that new rules read are not known of all Nodes, the last good rules stay in
+/// force.
 pub(super) async fn follow(shared: Arc<Shared>, path: PathBuf) {
     let (mut trouble, mut reading) = (None, None);
+    let mut lacks_labels = false;
     loop {
         tokio::time::sleep(EVERY).await;
         match read(&path, &mut reading).await {
@@ -31,7 +33,17 @@ pub(super) async fn follow(shared: Arc<Shared>, path: PathBuf) {
                 if trouble.take().is_some() {
                     info!(file = %path.display(), "The file with rules about pods is good again.");
                 }
-                pass_on_if_changed(&shared, rules);
+                let known = shared.nodes.keep_labels_of_rules(rules.node_label_keys()).await;
+                if let Err(error) = &known
+                    && !lacks_labels
+                {
+                    warn!(%error, "The Nodes cannot be listed, so the labels that new rules about \
+                        pods read are not known. Until then, the last rules stay in force.");
+                }
+                lacks_labels = known.is_err();
+                if known.is_ok() {
+                    pass_on_if_changed(&shared, rules);
+                }
             }
             Err(error) if trouble.as_ref() == Some(&error) => {}
             Err(error) => {

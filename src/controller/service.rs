@@ -299,6 +299,7 @@ fn start_shared(
     let keep = KeepLabels::keys(
         config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()),
     );
+    keep.set_of_rules(config.pod_rules.node_label_keys());
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.election.pod.as_ref().map_or(identity, |p| p.name.clone());
     let nodes = NodeIndex::start(&cluster, keep);

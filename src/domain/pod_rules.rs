@@ -1,6 +1,9 @@
 //! The administrator's rules about pods (`--rules-file`).
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use wildmatch::WildMatch;
 
@@ -19,9 +22,25 @@ pub struct PodRules {
     orders: Vec<i32>,
 }
 
+/// Which rules count on a node: those whose `nodeLabels` match its labels. One bit for each rule,
+/// the lowest for the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct RulesOnNode(u64);
+
+/// Where a rule is in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RulePlace {
+    /// Its number, from 1 on.
+    pub number: usize,
+    /// The line on which it begins, from 1 on.
+    pub line: u64,
+}
+
 /// A rule about some pods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodRule {
+    /// Where the rule is.
+    pub place: RulePlace,
     /// The pods to which it applies.
     pub matches: PodMatch,
     /// What Sundown does with them, unless they ask for something themselves.
@@ -41,6 +60,8 @@ pub struct PodMatch {
     pub labels: Selector,
     /// Kinds, of which one is that of the owner. Empty: any owner, or none.
     pub owner_kinds: Vec<String>,
+    /// Selects the labels of the Node that is drained.
+    pub node_labels: Selector,
 }
 
 /// What Sundown does with the pods of a rule.
@@ -71,16 +92,40 @@ impl PodRules {
         fits.then(|| Self { rules, orders: orders.into_iter().collect() })
     }
 
-    /// The number of the first rule that matches this pod. `None`: none does.
+    /// The keys of the labels of Nodes that the rules read.
+    pub fn node_label_keys(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().flat_map(|rule| rule.matches.node_labels.keys())
+    }
+
+    /// Which rules count on a node with these labels.
+    #[must_use]
+    pub fn on_node(&self, labels: &BTreeMap<String, String>) -> RulesOnNode {
+        let bits = self.rules.iter().zip(0..u64::BITS).filter_map(|(rule, bit)| {
+            rule.matches.node_labels.matches(labels).then_some(1_u64 << bit)
+        });
+        RulesOnNode(bits.fold(0, |all, bit| all | bit))
+    }
+
+    /// Only these rules, as if the others did not exist.
+    #[must_use]
+    pub fn only(&self, on_node: RulesOnNode) -> Self {
+        let rules = self.rules.iter().zip(0..u64::BITS);
+        let rules = rules.filter(|(_, bit)| on_node.0 & (1_u64 << bit) != 0);
+        // Fewer rules than these fit, too.
+        Self::new(rules.map(|(rule, _)| rule.clone()).collect()).unwrap_or_default()
+    }
+
+    /// The position of the first rule that matches this pod, on a node on which all rules count
+    /// ([`Self::only`]). `None`: none does.
     #[must_use]
     pub fn find(&self, pod: &Pod) -> Option<usize> {
         self.rules.iter().position(|rule| rule.matches.matches(pod))
     }
 
-    /// The rule with this number.
+    /// The rule at this position.
     #[must_use]
-    pub fn get(&self, number: usize) -> Option<&PodRule> {
-        self.rules.get(number)
+    pub fn get(&self, position: usize) -> Option<&PodRule> {
+        self.rules.get(position)
     }
 
     /// How many rules there are.
@@ -144,7 +189,13 @@ mod tests {
     };
 
     fn rule(matches: PodMatch, behavior: PodBehavior) -> PodRule {
-        PodRule { matches, behavior, max_grace_period: None, force_after: None }
+        PodRule {
+            place: RulePlace::default(),
+            matches,
+            behavior,
+            max_grace_period: None,
+            force_after: None,
+        }
     }
 
     #[test]
@@ -190,6 +241,35 @@ mod tests {
         .unwrap();
         assert_eq!(rules.find(&pod("a")), Some(1));
         assert_eq!(PodRules::default().find(&pod("a")), None);
+    }
+
+    #[test]
+    fn a_rule_counts_only_on_nodes_whose_labels_it_selects() {
+        let of = |text: &str, behavior| {
+            let node_labels = text.parse().unwrap();
+            rule(PodMatch { node_labels, ..PodMatch::default() }, behavior)
+        };
+        let rules = PodRules::new(vec![
+            of("pool=gpu", PodBehavior::Evict(Some(7))),
+            of("!pool", PodBehavior::Skip),
+            of("", PodBehavior::WaitCompleted),
+        ])
+        .unwrap();
+        assert_eq!(rules.node_label_keys().collect::<Vec<_>>(), ["pool", "pool"]);
+        for (labels, first, count, groups) in [
+            (vec![("pool", "gpu")], PodBehavior::Evict(Some(7)), 2, Some(2)),
+            (vec![("pool", "web")], PodBehavior::WaitCompleted, 1, None),
+            (vec![], PodBehavior::Skip, 2, None),
+        ] {
+            let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let here = rules.only(rules.on_node(&labels));
+            let found = here.find(&pod("a")).and_then(|position| here.get(position)).unwrap();
+            assert_eq!((found.behavior, here.count(), here.groups()), (first, count, groups));
+        }
+        let most = PodRules::new(vec![of("pool", PodBehavior::Skip); MAX_POD_RULES]).unwrap();
+        let pool = [("pool".to_owned(), String::new())].into();
+        assert_eq!(most.only(most.on_node(&pool)), most);
+        assert_eq!(most.only(most.on_node(&BTreeMap::new())), PodRules::default());
     }
 
     #[test]

@@ -118,6 +118,7 @@ impl Fleet {
         self.follow_pause(name);
         self.follow_people(node);
         self.follow_settings(name);
+        self.follow_node_labels(name);
         self.follow_gates(name);
         self.follow_paced_node(name);
         self.follow_planned(node);

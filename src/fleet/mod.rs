@@ -148,6 +148,7 @@ pub struct Fleet {
     planned: planned::PlannedChanges,
     volumes: volumes::VolumeWaits,
     pacing: pacing::Pacing,
+    settings_by_rules: pod_rules::SettingsByRules,
     conditions: drain_conditions::ConditionQueue,
     /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
@@ -210,6 +211,7 @@ impl Fleet {
             planned: planned::PlannedChanges::default(),
             volumes: volumes::VolumeWaits::default(),
             pacing: pacing::Pacing::default(),
+            settings_by_rules: pod_rules::SettingsByRules::default(),
             conditions: drain_conditions::ConditionQueue::default(),
             wakes: BTreeSet::new(),
             found_instances: BTreeMap::new(),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         EvictionStart, InstanceId, InterruptionFacts, LifecycleAction, Limits, Moment, Node,
-        NodeName, ReadSettings, WaitForVolumes,
+        NodeName, ReadSettings, RulesOnNode, WaitForVolumes,
     },
     drain::{self, Drain, Input, Start},
     lifecycle::RecordClock,
@@ -67,6 +67,8 @@ pub(super) struct NodeState {
     /// The drain's time has restarted once because the Node's drain timeout changed. Later changes
     /// do not restart it.
     pub(super) is_timeout_changed: bool,
+    /// Which of the administrator's rules count on the Node.
+    pub(super) rules_on_node: RulesOnNode,
 }
 
 /// What Sundown does for a node.
@@ -233,7 +235,8 @@ impl Fleet {
         let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
-        let mut drain = Drain::new(start, Arc::clone(&self.settings.drain));
+        let (settings, rules_on_node) = self.drain_settings(node);
+        let mut drain = Drain::new(start, settings);
         if self.settings.wait_for_volumes != WaitForVolumes::Never {
             drain = drain.waiting_for_volumes();
         }
@@ -276,6 +279,7 @@ impl Fleet {
             kubelet: Kubelet::Reporting,
             node_settings: (of_node, Vec::new()),
             is_timeout_changed: false,
+            rules_on_node,
         };
         let instance_has_ended = state.instance_has_ended();
         self.claims.begin(instance, &node.name);

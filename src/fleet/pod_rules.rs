@@ -1,12 +1,33 @@
-//! The administrator's rules about pods, which may change while nodes are drained.
+//! The administrator's rules about pods, which may change while nodes are drained. On each node
+//! only those count whose `nodeLabels` match.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::Fleet;
 use crate::{
-    domain::{NodeName, PodRules},
+    domain::{Node, NodeName, PodRules, RulesOnNode},
     drain,
 };
+
+/// The settings of drains on whose nodes not all rules count. Drains with the same rules share them.
+#[derive(Debug, Default)]
+pub(super) struct SettingsByRules(BTreeMap<RulesOnNode, Arc<drain::Settings>>);
+
+impl SettingsByRules {
+    fn of(&mut self, all: &Arc<drain::Settings>, on_node: RulesOnNode) -> Arc<drain::Settings> {
+        if let Some(known) = self.0.get(&on_node) {
+            return Arc::clone(known);
+        }
+        let rules = all.rules.only(on_node);
+        if rules.count() == all.rules.count() {
+            return Arc::clone(all);
+        }
+        self.0.retain(|_, settings| Arc::strong_count(settings) > 1);
+        let settings = Arc::new(drain::Settings { rules: Arc::new(rules), ..(**all).clone() });
+        self.0.insert(on_node, Arc::clone(&settings));
+        settings
+    }
+}
 
 impl Fleet {
     /// Applies the rules to all drains, and to those that begin later.
@@ -16,9 +37,33 @@ impl Fleet {
         }
         let settings = drain::Settings { rules, ..(*self.settings.drain).clone() };
         self.settings.drain = Arc::new(settings);
+        self.settings_by_rules = SettingsByRules::default();
         let nodes: Vec<NodeName> = self.drains.keys().cloned().collect();
         for node in nodes {
-            self.feed(&node, drain::Input::Settings(Arc::clone(&self.settings.drain)));
+            self.apply_rules(&node);
         }
+    }
+
+    /// The settings for the drain of this Node, and which rules count on it.
+    pub(super) fn drain_settings(&mut self, node: &Node) -> (Arc<drain::Settings>, RulesOnNode) {
+        let on_node = self.settings.drain.rules.on_node(&node.labels);
+        (self.settings_by_rules.of(&self.settings.drain, on_node), on_node)
+    }
+
+    /// Applies the labels of a drained Node if other rules count on it than before.
+    pub(super) fn follow_node_labels(&mut self, name: &NodeName) {
+        let Some(state) = self.drains.get(name) else { return };
+        if state.rules_on_node != self.settings.drain.rules.on_node(&state.node.labels) {
+            self.apply_rules(name);
+        }
+    }
+
+    fn apply_rules(&mut self, name: &NodeName) {
+        let Some(node) = self.drains.get(name).map(|state| Arc::clone(&state.node)) else { return };
+        let (settings, on_node) = self.drain_settings(&node);
+        if let Some(state) = self.drains.get_mut(name) {
+            state.rules_on_node = on_node;
+        }
+        self.feed(name, drain::Input::Settings(settings));
     }
 }

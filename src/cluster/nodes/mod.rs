@@ -6,7 +6,10 @@ mod tests;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, PoisonError},
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,6 +46,8 @@ struct Inner {
     store: Arc<Store<Node>>,
     restart: store::Restart,
     fresh: Mutex<Option<Fresh>>,
+    /// A Node may lack a label that the rules read, because its key is new.
+    lacks_labels: AtomicBool,
     _watch: AbortOnDropHandle<()>,
 }
 
@@ -203,6 +208,7 @@ impl NodeIndex {
             store,
             restart,
             fresh: Mutex::new(None),
+            lacks_labels: AtomicBool::new(false),
             _watch: watch,
         }))
     }
@@ -285,6 +291,30 @@ impl NodeIndex {
             Ok(result) => result,
             Err(_) => Err(endless_list()),
         }
+    }
+
+    /// Keeps the labels with these keys, which rules read, instead of those of earlier rules. When
+    /// this returns, the index has the labels of all Nodes that it knows. After an error, the caller
+    /// must call it again. There may be only one caller.
+    pub async fn keep_labels_of_rules<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), ClusterError> {
+        if self.0.keep.set_of_rules(keys) {
+            self.0.lacks_labels.store(true, Ordering::Relaxed);
+        }
+        if !self.0.lacks_labels.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut reader =
+            Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone()));
+        let listed = match tokio::time::timeout(LIST, reader.list(&collection())).await {
+            Ok(listed) => listed?,
+            Err(_) => return Err(endless_list()),
+        };
+        listed.objects.into_iter().for_each(|node| self.0.store.learn(node));
+        self.0.lacks_labels.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Reads the Nodes that are unschedulable now from the API server (a consistent LIST, in

@@ -12,7 +12,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use serde::{
@@ -28,9 +28,17 @@ pub(super) use self::{
 };
 use crate::domain::{CONTROL_PLANE, EXCLUDE_FROM_LOAD_BALANCERS, Moment, Selector};
 
-/// The label keys of Nodes that are kept; labels with other keys are dropped while reading.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeepLabels(Arc<BTreeSet<String>>);
+/// The label keys of Nodes that are kept; labels with other keys are dropped while reading. Clones
+/// share the keys of the rules.
+#[derive(Debug, Clone)]
+pub struct KeepLabels(Arc<KeptKeys>);
+
+#[derive(Debug)]
+struct KeptKeys {
+    always: BTreeSet<String>,
+    /// Those that the rules about pods read. They may change while the service runs.
+    of_rules: RwLock<BTreeSet<String>>,
+}
 
 impl KeepLabels {
     /// The keys that a node selector uses, and those that [`Self::keys`] adds.
@@ -42,13 +50,27 @@ impl KeepLabels {
     /// These keys, the label that takes a node out of load balancers, and those of the control plane.
     #[must_use]
     pub fn keys<'a>(keys: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(Arc::new(
-            keys.into_iter()
-                .chain([EXCLUDE_FROM_LOAD_BALANCERS])
-                .chain(CONTROL_PLANE)
-                .map(str::to_owned)
-                .collect(),
-        ))
+        let keys = keys.into_iter().chain([EXCLUDE_FROM_LOAD_BALANCERS]).chain(CONTROL_PLANE);
+        let always = keys.map(str::to_owned).collect();
+        Self(Arc::new(KeptKeys { always, of_rules: RwLock::default() }))
+    }
+
+    /// Keeps the labels that rules read, instead of those of earlier rules. Returns whether a key
+    /// is new. Nodes that were read before lack its label.
+    pub fn set_of_rules<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> bool {
+        let keys: BTreeSet<String> = keys.into_iter().map(str::to_owned).collect();
+        let mut known = self.0.of_rules.write().unwrap_or_else(PoisonError::into_inner);
+        let has_new = keys.iter().any(|key| !known.contains(key) && !self.0.always.contains(key));
+        *known = keys;
+        has_new
+    }
+
+    /// Of these labels, those that are kept.
+    fn of_labels(&self, labels: BTreeMap<Text<'_>, Text<'_>>) -> BTreeMap<String, String> {
+        let of_rules = self.0.of_rules.read().unwrap_or_else(PoisonError::into_inner);
+        let keeps = |key: &str| self.0.always.contains(key) || of_rules.contains(key);
+        let kept = labels.into_iter().filter(|(Text(key), _)| keeps(key));
+        kept.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect()
     }
 }
 

@@ -156,8 +156,6 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         Some("False") => Ready::False,
         _ => Ready::Unknown,
     };
-    let labels =
-        metadata.labels.into_iter().flatten().filter(|(Text(key), _)| keep.0.contains(&**key));
     let instance = InstanceId::from_provider_id(&spec.provider_id);
     Ok(Node {
         name: metadata.name.into(),
@@ -169,9 +167,7 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         boot_id: Some(status.node_info.boot_id).filter(|id| !id.is_empty()),
         unschedulable: spec.unschedulable,
         taints: spec.taints,
-        labels: Arc::new(
-            labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect(),
-        ),
+        labels: Arc::new(keep.of_labels(metadata.labels.unwrap_or_default())),
         annotations: metadata.annotations.ours,
         gates: Some(metadata.annotations.gates).filter(|gates| !gates.is_empty()).map(Box::new),
         ready,

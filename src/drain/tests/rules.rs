@@ -1,12 +1,15 @@
 //! The administrator's rules about pods (`--rules-file`).
 
 use super::*;
-use crate::domain::{PodBehavior, PodMatch, PodRule, PodRules, PodWishes, Wish, WishSource};
+use crate::domain::{
+    PodBehavior, PodMatch, PodRule, PodRules, PodWishes, RulePlace, Wish, WishSource,
+};
 
 /// A rule for the pods with the label `app: APP`.
 fn rule(app: &str, behavior: PodBehavior) -> PodRule {
     let matches = PodMatch { labels: format!("app={app}").parse().unwrap(), ..PodMatch::default() };
-    PodRule { matches, behavior, max_grace_period: None, force_after: None }
+    let place = RulePlace::default();
+    PodRule { place, matches, behavior, max_grace_period: None, force_after: None }
 }
 
 fn settings(rules: Vec<PodRule>) -> Arc<Settings> {

@@ -1,11 +1,17 @@
 //! The administrator's rules about pods.
 
 use super::{transitions::held, *};
-use crate::domain::{Pod, PodBehavior, PodMatch, PodRule, PodRules};
+use crate::domain::{Pod, PodBehavior, PodMatch, PodRule, PodRules, RulePlace};
 
 fn all_wait() -> Arc<PodRules> {
+    all_wait_on("")
+}
+
+/// On Nodes with these labels, all pods wait.
+fn all_wait_on(node_labels: &str) -> Arc<PodRules> {
     let rule = PodRule {
-        matches: PodMatch::default(),
+        place: RulePlace::default(),
+        matches: PodMatch { node_labels: node_labels.parse().unwrap(), ..PodMatch::default() },
         behavior: PodBehavior::WaitCompleted,
         max_grace_period: None,
         force_after: None,
@@ -41,4 +47,24 @@ fn new_rules_count_in_drains_that_go_on_and_in_those_that_begin_later() {
     before.step(Input::PodRules(all_wait()));
     listed(&mut before, &node);
     assert_eq!(waiting(&before, &node), 1);
+}
+
+#[test]
+fn a_rule_counts_on_the_nodes_with_its_labels_as_these_change() {
+    let labelled = |pool: &str| Node {
+        labels: Arc::new([("pool".to_owned(), pool.to_owned())].into()),
+        ..held()
+    };
+    let mut world = World::confirmed();
+    world.step(Input::PodRules(all_wait_on("pool=gpu")));
+    listed(&mut world, &labelled("gpu"));
+    assert_eq!(waiting(&world, &held()), 1);
+    for (pool, waits) in [("web", 0), ("gpu", 1)] {
+        world.step(Input::NodeApplied(Arc::new(labelled(pool))));
+        assert_eq!(waiting(&world, &held()), waits, "{pool}");
+    }
+    world.step(Input::PodRules(all_wait_on("pool=web")));
+    assert_eq!(waiting(&world, &held()), 0);
+    world.step(Input::PodRules(all_wait()));
+    assert_eq!(waiting(&world, &held()), 1);
 }

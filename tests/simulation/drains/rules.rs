@@ -92,3 +92,27 @@ async fn a_change_of_the_rules_counts_within_seconds_and_a_bad_file_keeps_the_la
     assert!(scene.sundown.metric("rules_file_bad") < 0.1);
     scene.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_of_a_new_node_label_counts_in_a_drain_that_has_begun() {
+    let rules = Rules::new(
+        "node-labels",
+        "rules: [{match: {nodeLabels: zone-of-no-node}, behavior: Skip}, {behavior: WaitCompleted}]",
+    );
+    let scene = Scene::hooked(973, 2, &[&rules.flag()]).await;
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |node| {
+        node["metadata"]["labels"]["pool"] = "batch".into();
+    });
+    scene.app("job", graceful(30, 5));
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.pass(30).await;
+    assert_eq!(scene.removals("job"), []);
+    rules.write(
+        "rules: [{match: {nodeLabels: pool in (batch)}, behavior: Evict}, {behavior: WaitCompleted}]",
+    );
+    let changed = scene.stage.clock.now();
+    scene.completed(0, 60).await;
+    assert!(between(changed, scene.evicted("job")) < 15.0);
+    scene.end().await;
+}
