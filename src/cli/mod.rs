@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod enroll;
+mod explain;
 mod from_nth;
 mod man;
 mod page;
@@ -46,6 +47,9 @@ enum Command {
     SendTest(send_test::SendTestArgs),
     /// Show what is being drained, until when, and what holds it. Reads the cluster only
     Status(status::StatusArgs),
+    /// Explain what a drain does with each pod of a node, or with one pod, and what decides that.
+    /// Reads the cluster only
+    Explain(explain::ExplainArgs),
     /// Pause all drains, or one: no evictions, no force. Interruptions are still accepted,
     /// heartbeats go on
     Pause(pause::PauseArgs),
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Enroll(args) => enroll::main(&args),
         Command::SendTest(args) => send_test::main(&args),
         Command::Status(args) => status::main(&args),
+        Command::Explain(args) => explain::main(&args),
         Command::Pause(args) => pause::pause(args, true),
         Command::Hold(args) => pause::hold(&args),
         Command::Resume(args) => pause::pause(args, false),

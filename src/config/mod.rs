@@ -26,7 +26,7 @@ pub use args::{
 pub use error::ConfigError;
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use published::{PublishedService, PublishedSweep};
-pub(crate) use rules_file::read as read_rules;
+pub(crate) use rules_file::{parse as parse_rules, read as read_rules};
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 pub use without_effect::{WithoutEffect, without_effect};
 

@@ -61,14 +61,14 @@ pub(crate) fn read(path: &Path) -> Result<PodRules, String> {
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > LONGEST {
-        return Err(format!("the file has more than {} KiB; shorten it", LONGEST / 1024));
-    }
     parse(&text)
 }
 
 /// Reads the text of a file.
-fn parse(text: &str) -> Result<PodRules, String> {
+pub(crate) fn parse(text: &str) -> Result<PodRules, String> {
+    if text.len() as u64 > LONGEST {
+        return Err(format!("the file has more than {} KiB; shorten it", LONGEST / 1024));
+    }
     // Only the first line: the others repeat a part of the file.
     let first_line = |error: serde_saphyr::Error| {
         let error = error.to_string();

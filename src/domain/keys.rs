@@ -43,6 +43,11 @@ pub const SETTINGS: &str = "sundown.dev/settings";
 pub const LEASE_LABEL: &str = "app.kubernetes.io/name";
 /// The value of [`LEASE_LABEL`].
 pub const LEASE_LABEL_VALUE: &str = "sundown";
+/// Label of a ConfigMap with rules about pods; its value is the name of the Lease in the same
+/// namespace whose leader follows them. `sundown explain` finds the rules by it.
+pub const RULES_LABEL: &str = "sundown.dev/rules-of";
+/// Key of [`RULES_LABEL`]'s ConfigMap that holds the rules.
+pub const RULES_KEY: &str = "rules.yaml";
 /// Key of the taint that an accepted interruption puts on its Node; its value is the kind, its
 /// effect `NoSchedule`.
 pub const TAINT: &str = "sundown.dev/interruption";

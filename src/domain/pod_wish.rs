@@ -168,6 +168,12 @@ impl PodWishes {
         self.of(enabled).filter_map(|wish| Some((wish.key, &**wish.value.as_ref().err()?)))
     }
 
+    /// The keys that the pod has and that are not honored.
+    pub fn not_honored(&self, enabled: &BTreeSet<WishSource>) -> impl Iterator<Item = WishSource> {
+        let keys = self.0.iter().map(|wish| wish.key);
+        keys.filter(|key| *key != WishSource::Sundown && !enabled.contains(key))
+    }
+
     fn of(&self, enabled: &BTreeSet<WishSource>) -> impl Iterator<Item = &PodWish> {
         let is_honored = |key: &WishSource| *key == WishSource::Sundown || enabled.contains(key);
         self.0.iter().filter(move |wish| is_honored(&wish.key))
@@ -245,6 +251,8 @@ mod tests {
         let wishes = of(&[(KARPENTER, "true"), (AUTOSCALER, "what")]);
         assert_eq!(wishes.honored(&BTreeSet::new()), None);
         assert_eq!(wishes.unknown(&BTreeSet::new()).count(), 0);
+        let not_honored: Vec<_> = wishes.not_honored(&[WishSource::Karpenter].into()).collect();
+        assert_eq!(not_honored, [WishSource::Autoscaler]);
         let karpenter = [WishSource::Karpenter].into();
         assert_eq!(wishes.honored(&karpenter), Some((WishSource::Karpenter, Wish::Wait)));
         assert_eq!(

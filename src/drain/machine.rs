@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod ending;
+mod explain;
 mod left;
 mod rules;
 mod unanswered;

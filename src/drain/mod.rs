@@ -34,6 +34,7 @@ mod dispatch_state;
 mod dispatcher;
 mod effect;
 mod explain;
+mod explain_pods;
 mod force;
 mod input;
 mod machine;
@@ -59,6 +60,7 @@ pub use dispatch::{DispatchEffect, DispatchInput, DispatchSettings, DispatchStat
 pub use dispatcher::Dispatcher;
 pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use explain::{BlockedPod, Blocker, Cause, Explanation, KnownBlock, Wait};
+pub use explain_pods::{DecidedBy, MatchingRule, PodExplanation, PodPlan};
 pub use input::{Input, NodeCondition, Settings, Start, WatchState};
 pub use machine::Drain;
 pub use pod_queue::NodePriority;

@@ -190,8 +190,8 @@ pub(super) struct Entry {
     /// It is Sundown's own pod.
     pub(super) own: bool,
     /// Its group in the order of the pods.
-    group: usize,
-    /// The number of the rule that counts for it. `None`: no rule does.
+    pub(super) group: usize,
+    /// The position of the rule that counts for it. `None`: no rule does.
     rule: Option<usize>,
     /// What the dispatcher was last asked to do with it.
     pub(super) requested: Desired,
@@ -328,7 +328,8 @@ impl Entry {
         })
     }
 
-    fn rule<'a>(&self, settings: &'a Settings) -> Option<&'a PodRule> {
+    /// The rule that counts for it.
+    pub(super) fn rule<'a>(&self, settings: &'a Settings) -> Option<&'a PodRule> {
         settings.rules.get(self.rule?)
     }
 

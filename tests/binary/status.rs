@@ -456,3 +456,36 @@ async fn into_a_closed_pipe(stage: &Stage, words: &[&str]) -> CommandOutput {
         .await
         .unwrap_or_else(|_| panic!("{words:?} does not end"))
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_names_the_rule_that_decides_about_a_pod_of_a_drained_and_of_another_node() {
+    let (stage, _sundown, instance) = held(151).await;
+    let node = stage.node_of(&instance);
+    let rules = std::env::temp_dir().join(format!("sundown-explain-{}.yaml", std::process::id()));
+    std::fs::write(&rules, "rules: [{match: {namespaces: [shop]}, behavior: Skip}]").unwrap();
+    let plain = stage.person(&["explain", &node]).await;
+    assert_eq!(plain.code, Some(0), "{}", plain.err);
+    for words in ["is being drained (terminate-hook).", "blocked  pdb shop/quorum", "By default:"] {
+        assert!(plain.out.contains(words), "{words:?} is not in {}", plain.out);
+    }
+    let flag = format!("--rules-file={}", rules.display());
+    let ruled = stage.person(&["explain", &node, "-o", "json", &flag]).await;
+    assert_eq!(ruled.code, Some(0), "{}", ruled.err);
+    let answer: Value = serde_json::from_str(&ruled.out).unwrap();
+    let pod = &answer["pods"][0];
+    let expected = (&json!("stay"), &json!({ "number": 1, "line": 1 }), &json!("open"));
+    assert_eq!((&pod["plan"], &pod["rule"], &answer["drain"]), expected, "{answer:#}");
+    // A pod is found by its name, too.
+    let name = pod["pod"].as_str().unwrap();
+    let one = stage.person(&["explain", name, &flag]).await;
+    assert_eq!(one.code, Some(0), "{}", one.err);
+    assert!(one.out.contains(name) && one.out.contains("Rule 1 (line 1): Skip."), "{}", one.out);
+    let unknown = stage.person(&["explain", "shop/none"]).await;
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.err.contains("there is no pod shop/none"), "{}", unknown.err);
+    std::fs::write(&rules, "rules: 5").unwrap();
+    let bad = stage.person(&["explain", &node, &flag]).await;
+    assert_eq!(bad.code, Some(1));
+    assert!(bad.err.contains("--rules-file is") && bad.err.contains("line 1"), "{}", bad.err);
+    std::fs::remove_file(&rules).unwrap();
+}

@@ -47,8 +47,10 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_flags_on_the_pages_are_those_of_the_commands() {
-    let known: BTreeSet<String> =
-        ["run", "status", "check", "enroll", "send-test"].into_iter().flat_map(flags).collect();
+    let known: BTreeSet<String> = ["run", "status", "explain", "check", "enroll", "send-test"]
+        .into_iter()
+        .flat_map(flags)
+        .collect();
     let mut seen = 0;
     for page in ["docs/commands.md", "docs/uninstall.md"] {
         let text = read(page);
@@ -66,7 +68,7 @@ fn the_flags_on_the_pages_are_those_of_the_commands() {
 fn every_flag_of_people_is_on_the_pages() {
     let text = read("docs/commands.md") + &read("docs/uninstall.md");
     let run = flags("run");
-    for command in ["status", "check", "enroll", "send-test"] {
+    for command in ["status", "explain", "check", "enroll", "send-test"] {
         // Those of `run` have a page of their own.
         for flag in flags(command).difference(&run).filter(|f| *f != "output" && *f != "metadata") {
             assert!(text.contains(&format!("--{flag}")), "--{flag} of {command} is on no page");

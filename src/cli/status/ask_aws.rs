@@ -41,7 +41,7 @@ pub(super) struct AwsFlags {
 }
 
 /// Asks, and remembers the last answer for [`KEPT`].
-pub(super) struct AskAws {
+pub(in crate::cli) struct AskAws {
     flags: AwsFlags,
     last: RefCell<Option<(Instant, RetainedFacts)>>,
 }

@@ -9,75 +9,75 @@ use crate::{
 
 /// All facts for one report.
 #[derive(Debug, Clone)]
-pub(super) struct Facts {
-    pub(super) now: Moment,
+pub(in crate::cli) struct Facts {
+    pub(in crate::cli) now: Moment,
     /// `None`: no Lease was found.
-    pub(super) lease: Option<LeaseFacts>,
-    pub(super) nodes: Vec<Node>,
+    pub(in crate::cli) lease: Option<LeaseFacts>,
+    pub(in crate::cli) nodes: Vec<Node>,
     /// The pods of each node that has a drain. `Err`: why they cannot be listed.
-    pub(super) pods: BTreeMap<NodeName, Result<Vec<Pod>, String>>,
+    pub(in crate::cli) pods: BTreeMap<NodeName, Result<Vec<Pod>, String>>,
     /// By namespace and name.
-    pub(super) daemon_sets: BTreeMap<(String, String), DaemonSetState>,
-    pub(super) budgets: Vec<Budget>,
+    pub(in crate::cli) daemon_sets: BTreeMap<(String, String), DaemonSetState>,
+    pub(in crate::cli) budgets: Vec<Budget>,
     /// Sundown's Events, in any order.
-    pub(super) events: Vec<EventFacts>,
-    pub(super) retained: RetainedFacts,
+    pub(in crate::cli) events: Vec<EventFacts>,
+    pub(in crate::cli) retained: RetainedFacts,
     /// What could not be read, and why.
-    pub(super) trouble: Vec<String>,
+    pub(in crate::cli) trouble: Vec<String>,
 }
 
 /// What Auto Scaling shows of the instances that the groups of this cluster retain. Empty: it was
 /// not asked, or did not answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct RetainedFacts {
-    pub(super) instances: Vec<RetainedFact>,
+pub(in crate::cli) struct RetainedFacts {
+    pub(in crate::cli) instances: Vec<RetainedFact>,
     /// The groups of which all retained instances are known, those in their warm pools, too.
-    pub(super) known: BTreeSet<GroupName>,
+    pub(in crate::cli) known: BTreeSet<GroupName>,
     /// What is not known, and why.
-    pub(super) trouble: Vec<String>,
+    pub(in crate::cli) trouble: Vec<String>,
 }
 
 /// An instance that a group retains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RetainedFact {
-    pub(super) group: GroupName,
-    pub(super) instance: InstanceId,
+pub(in crate::cli) struct RetainedFact {
+    pub(in crate::cli) group: GroupName,
+    pub(in crate::cli) instance: InstanceId,
     /// Its `LifecycleState`.
-    pub(super) state: String,
+    pub(in crate::cli) state: String,
 }
 
 /// The Lease of the leader election.
 #[derive(Debug, Clone)]
-pub(super) struct LeaseFacts {
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(in crate::cli) struct LeaseFacts {
+    pub(in crate::cli) namespace: String,
+    pub(in crate::cli) name: String,
     /// The pod that holds it. `None`: it has no holder.
-    pub(super) holder: Option<String>,
+    pub(in crate::cli) holder: Option<String>,
     /// Since when the holder has it.
-    pub(super) acquired: Option<Moment>,
-    pub(super) renewed: Option<Moment>,
-    pub(super) duration: std::time::Duration,
-    pub(super) is_paused: bool,
+    pub(in crate::cli) acquired: Option<Moment>,
+    pub(in crate::cli) renewed: Option<Moment>,
+    pub(in crate::cli) duration: std::time::Duration,
+    pub(in crate::cli) is_paused: bool,
     /// The leader's settings. `None`: it has not published them.
-    pub(super) settings: Option<DrainConfig>,
+    pub(in crate::cli) settings: Option<DrainConfig>,
     /// What the leader published besides them.
-    pub(super) service: PublishedService,
+    pub(in crate::cli) service: PublishedService,
 }
 
 /// The object that an Event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(in crate::cli) enum Subject {
     Node(NodeName),
     Pod(PodUid),
 }
 
 /// An Event that Sundown wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EventFacts {
-    pub(super) subject: Subject,
-    pub(super) reason: String,
-    pub(super) is_warning: bool,
-    pub(super) message: String,
-    pub(super) first: Moment,
-    pub(super) last: Moment,
+pub(in crate::cli) struct EventFacts {
+    pub(in crate::cli) subject: Subject,
+    pub(in crate::cli) reason: String,
+    pub(in crate::cli) is_warning: bool,
+    pub(in crate::cli) message: String,
+    pub(in crate::cli) first: Moment,
+    pub(in crate::cli) last: Moment,
 }

@@ -2,10 +2,10 @@
 //! reads: the cluster, and from Auto Scaling the instances that it retains.
 
 mod ask_aws;
-mod facts;
-mod model;
+pub(super) mod facts;
+pub(super) mod model;
 pub(super) mod read;
-mod report;
+pub(super) mod report;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The width of the table if the terminal's width is not known.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 /// How often `--watch` reads the cluster.
 const EVERY: Duration = seconds(2);
 
@@ -73,7 +73,7 @@ enum Output {
 pub(super) fn main(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let client = connect_kube(&args.kube).await?;
-        let source = Source::new(client, lease_search(&args.lease), AskAws::new(&args.aws));
+        let source = Source::new(client, lease_search(&args.lease), Some(AskAws::new(&args.aws)));
         if args.watch {
             return watch(args, &source).await;
         }

@@ -31,16 +31,17 @@ const PAGES: usize = 20;
 const AT_ONCE: usize = 8;
 
 /// Reads the cluster. `--watch` calls it repeatedly.
-pub(super) struct Source {
-    client: Client,
-    cluster: Cluster,
+pub(in crate::cli) struct Source {
+    pub(in crate::cli) client: Client,
+    pub(in crate::cli) cluster: Cluster,
     daemon_sets: DaemonSets,
     search: LeaseSearch,
-    aws: AskAws,
+    /// `None`: Auto Scaling is not asked.
+    aws: Option<AskAws>,
 }
 
 impl Source {
-    pub(super) fn new(client: Client, search: LeaseSearch, aws: AskAws) -> Self {
+    pub(in crate::cli) fn new(client: Client, search: LeaseSearch, aws: Option<AskAws>) -> Self {
         let settings =
             Settings { in_flight: AT_ONCE * 2, page: PAGE, lists: AT_ONCE, ..Settings::default() };
         let cluster = Cluster::new(ClusterParts {
@@ -82,11 +83,9 @@ impl Source {
             |node: &&Node| has_drain(node) && named.as_ref().is_none_or(|name| node.name == *name);
         let drained: Vec<NodeName> =
             facts.nodes.iter().filter(drained).map(|node| node.name.clone()).collect();
-        match find_lease(&self.client, &self.search).await {
-            Ok(found) => facts.lease = found.map(|(place, lease)| lease_facts(place, lease)),
-            Err(error) => {
-                facts.trouble.push(format!("The leader is not known: {}.", with_causes(&error)));
-            }
+        match self.lease().await {
+            Ok(found) => facts.lease = found,
+            Err(trouble) => facts.trouble.push(trouble),
         }
         let service = facts.lease.as_ref().map(|lease| lease.service.clone()).unwrap_or_default();
         let pods = async {
@@ -94,27 +93,46 @@ impl Source {
                 self.read_pods(&mut facts, drained).await;
             }
         };
-        let ((), retained) = tokio::join!(pods, self.aws.retained(&service));
+        let retained = async {
+            match &self.aws {
+                Some(aws) => aws.retained(&service).await,
+                None => RetainedFacts::default(),
+            }
+        };
+        let ((), retained) = tokio::join!(pods, retained);
         facts.retained = retained;
         // They show since when an instance is retained, too.
         let has_retained_node = facts.retained.instances.iter().any(|retained| {
             facts.nodes.iter().any(|node| node.instance.as_ref() == Some(&retained.instance))
         });
         if !facts.pods.is_empty() || named.is_some() || has_retained_node {
-            match self.events().await {
-                Ok(events) => facts.events = events,
-                Err(why) => facts.trouble.push(format!(
-                    "Events cannot be listed, so heartbeats and refusals by webhooks are not \
-                     shown: {why}."
-                )),
-            }
+            self.read_events(&mut facts).await;
         }
         // Set after all reads, so that no fact is newer than `now`.
         facts.now = self.cluster.clock().now();
         Ok((facts, named))
     }
 
-    async fn read_pods(&self, facts: &mut Facts, drained: Vec<NodeName>) {
+    /// The Lease of the service. `Err`: why it is not known, as a sentence.
+    pub(in crate::cli) async fn lease(&self) -> Result<Option<LeaseFacts>, String> {
+        match find_lease(&self.client, &self.search).await {
+            Ok(found) => Ok(found.map(|(place, lease)| lease_facts(place, lease))),
+            Err(error) => Err(format!("The leader is not known: {}.", with_causes(&error))),
+        }
+    }
+
+    pub(in crate::cli) async fn read_events(&self, facts: &mut Facts) {
+        match self.events().await {
+            Ok(events) => facts.events = events,
+            Err(why) => facts.trouble.push(format!(
+                "Events cannot be listed, so heartbeats and refusals by webhooks are not shown: \
+                 {why}."
+            )),
+        }
+    }
+
+    /// Reads the pods of these nodes, the DaemonSets that own some of them, and all budgets.
+    pub(in crate::cli) async fn read_pods(&self, facts: &mut Facts, drained: Vec<NodeName>) {
         match cluster::list_budgets(&self.cluster).await {
             Ok(budgets) => facts.budgets = budgets,
             Err(error) => facts.trouble.push(format!(

@@ -4,7 +4,7 @@
 mod after_drain;
 mod events;
 mod gates;
-mod pods;
+pub(in crate::cli) mod pods;
 mod retained;
 
 use self::after_drain::{AfterDrain, KEPT, LeaderHabits, over};
@@ -19,8 +19,8 @@ use crate::{
     config::{DrainConfig, PublishedSweep},
     controller::limit_settings,
     domain::{
-        ChangeSchedule, DrainSettings, InstanceId, InterruptionFacts, Node, NodeName, Response,
-        Setting, in_force, seconds,
+        Budget, ChangeSchedule, DrainSettings, InstanceId, InterruptionFacts, Moment, Node,
+        NodeName, Response, Setting, in_force, seconds,
     },
     lifecycle::LimitSettings,
     record::{self, PlanTime, Planned, Record, RecordStatus, VoidReason},
@@ -29,18 +29,9 @@ use crate::{
 /// Makes the report: about all drains, or about the node `only`.
 pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     let lease = facts.lease.as_ref();
-    let settings = lease.and_then(|l| l.settings.clone());
     let mut notes = [facts.trouble.as_slice(), &facts.retained.trouble].concat();
     let leader = leader(facts, lease);
-    let reader = Reader {
-        facts,
-        lease,
-        sweep: match (lease, &leader.pod) {
-            (Some(lease), Some(_)) => lease.service.sweep,
-            _ => PublishedSweep::NotKnown,
-        },
-        settings: settings.clone().or_else(|| DrainConfig::from_published("")),
-    };
+    let reader = Reader::new(facts);
     let wanted = |node: &&Node| only.is_none_or(|name| node.name == *name);
     let nodes: Vec<NodeStatus> = facts
         .nodes
@@ -54,13 +45,8 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     let over = over.filter(|over| !is_retained(&over.node));
     let (drained, waiting): (Vec<_>, Vec<_>) =
         over.partition(|over| over.until == Until::InstanceGoes);
-    if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
-        let why = if lease.is_some() {
-            "The leader has not published its settings"
-        } else {
-            "Without the Lease, the settings of the leader are not known"
-        };
-        notes.push(format!("{why}: deadlines are those of the default settings."));
+    if nodes.iter().any(|n| n.deadline.is_some()) {
+        notes.extend(default_settings(lease));
     }
     Report {
         time: facts.now,
@@ -75,9 +61,19 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     }
 }
 
+/// That the settings of the leader are not known. `None`: they are.
+pub(in crate::cli) fn default_settings(lease: Option<&LeaseFacts>) -> Option<String> {
+    let why = match lease {
+        Some(lease) if lease.settings.is_some() => return None,
+        Some(_) => "The leader has not published its settings",
+        None => "Without the Lease, the settings of the leader are not known",
+    };
+    Some(format!("{why}: deadlines are those of the default settings."))
+}
+
 /// The leader, if the Lease was renewed within twice its duration. Twice, because clocks may
 /// differ.
-fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
+pub(in crate::cli) fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
     let is_alive =
         |l: &&LeaseFacts| l.renewed.is_some_and(|at| facts.now < at.plus(l.duration * 2));
     let alive = lease.filter(is_alive);
@@ -115,7 +111,7 @@ pub(super) fn has_drain(node: &Node) -> bool {
 }
 
 /// The settings of a drain that its Node, its hooks or else the flags give.
-fn settings_in_force(
+pub(in crate::cli) fn settings_in_force(
     config: &DrainConfig,
     limits: &LimitSettings,
     interruptions: &[InterruptionFacts],
@@ -137,13 +133,35 @@ fn settings_in_force(
     Setting::ALL.into_iter().filter_map(of).collect()
 }
 
-/// What the evictions wait for; `None`: for nothing.
-struct Reader<'a> {
+/// Reads the facts about one node after the other.
+pub(in crate::cli) struct Reader<'a> {
     facts: &'a Facts,
     lease: Option<&'a LeaseFacts>,
     /// `NotKnown`: nobody leads, or the leader has not published it.
     sweep: PublishedSweep,
-    settings: Option<DrainConfig>,
+    pub(in crate::cli) settings: Option<DrainConfig>,
+}
+
+impl<'a> Reader<'a> {
+    pub(in crate::cli) fn new(facts: &'a Facts) -> Self {
+        let lease = facts.lease.as_ref();
+        let sweep = match (lease, leader(facts, lease).pod) {
+            (Some(lease), Some(_)) => lease.service.sweep,
+            _ => PublishedSweep::NotKnown,
+        };
+        let settings = lease.and_then(|lease| lease.settings.clone());
+        let settings = settings.or_else(|| DrainConfig::from_published(""));
+        Self { facts, lease, sweep, settings }
+    }
+
+    /// The moment for which it reads.
+    pub(in crate::cli) const fn now(&self) -> Moment {
+        self.facts.now
+    }
+
+    pub(in crate::cli) fn budgets(&self) -> &'a [Budget] {
+        &self.facts.budgets
+    }
 }
 
 impl Reader<'_> {
@@ -187,7 +205,7 @@ impl Reader<'_> {
     }
 
     /// `None`: no drain is open, and the user did not name the node.
-    fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
+    pub(in crate::cli) fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
         let mut status = match record::status(node, None) {
             RecordStatus::Open(record) => self.drain(node, &record, Vec::new()),
             RecordStatus::Doubtful { record, .. } if record.released().is_none() => self.drain(

@@ -9,6 +9,7 @@ mod budgets;
 mod comebacks;
 mod dispatch;
 mod explain;
+mod explain_pods;
 mod fairness;
 mod gates;
 mod graces;

@@ -10,11 +10,18 @@ use crate::{
     },
     config::DrainConfig,
     controller::drain_settings,
-    domain::{EvictionStart, InterruptionFacts, Moment, Node, Pod},
-    drain::{BlockReason, Counts, Drain, Effect, Input, KnownBlock, Start, blocked_by_budgets},
+    domain::{EvictionStart, InterruptionFacts, Limits, Moment, Node, Pod},
+    drain::{
+        self, BlockReason, Counts, Drain, Effect, Input, KnownBlock, Start, blocked_by_budgets,
+    },
     fleet::limits_of,
     lifecycle::{ActionSeen, HookFacts, LimitSettings, can_wait_until, eviction_start},
 };
+
+/// A remark about the leader.
+pub(in crate::cli) const FOLLOWS_RULES: &str = "The leader follows rules about pods \
+    (--rules-file), which `sundown status` does not read: it may evict some pods later, or leave \
+    them alone. `sundown explain NODE` shows what they decide.";
 
 impl Reader<'_> {
     /// Computes the deadline, the forced deletion and the pods, with the drain's own code.
@@ -29,24 +36,8 @@ impl Reader<'_> {
     ) {
         let now = self.facts.now;
         let resumed_at = self.resumed_at(node, accepted);
-        // The leader has AWS's answer within seconds.
-        let confirmed = HookFacts { seen: ActionSeen::Open, ..HookFacts::default() };
-        let hooks = interruptions.iter().filter_map(|facts| facts.hook.clone());
-        let hooks: BTreeMap<_, _> = hooks.map(|hook| (hook, confirmed.clone())).collect();
         let settings = limits;
-        let mut limits =
-            limits_of(limits, interruptions, &hooks, resumed_at, &BTreeSet::new(), None);
-        // The timeouts of hooks are not known here, so this deadline may be too late, never too
-        // early.
-        if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, resumed_at))
-            && end < ours
-        {
-            let margin = limits.force_at.map(|at| ours.since_or_zero(at));
-            limits.end_at = Some(end);
-            limits.force_at = margin.map(|margin| end.minus(margin));
-        }
-        // Whether a replacement is ready is known to the leader alone.
-        limits.forced_at = Some(now).filter(|_| node.forced_by_hand());
+        let limits = self.limits(node, settings, interruptions, accepted);
         let start = match limits.forced_at {
             Some(_) => EvictionStart::Now,
             None => eviction_start(&limits, interruptions, &settings.evict_after, false, now),
@@ -57,9 +48,7 @@ impl Reader<'_> {
         }
         status.remarks.extend(waiting_evictions(start));
         if config.rules_file.is_some() && limits.response.evicts() {
-            let text = "The leader follows rules about pods (--rules-file), which are not known \
-                here: it may evict some pods later, or leave them alone.";
-            status.remarks.push(text.to_owned());
+            status.remarks.push(FOLLOWS_RULES.to_owned());
         }
         status.deadline = limits.end_at;
         status.restore_at = limits.expires_at;
@@ -69,13 +58,7 @@ impl Reader<'_> {
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
         let mut drain = Drain::new(start, drain_settings(config));
-        for effect in drain.step(now, Input::Listed(pods.clone())) {
-            if let Effect::AskDaemonSet { namespace, name } = effect
-                && let Some(state) = self.facts.daemon_sets.get(&(namespace.clone(), name.clone()))
-            {
-                drain.step(now, Input::DaemonSet { namespace, name, state: *state });
-            }
-        }
+        self.list_pods(&mut drain, pods);
         let explanation =
             drain.explain(now, |_| &self.facts.budgets[..], |pod| self.known_block(pod, accepted));
         let machine = drain.status(now);
@@ -83,15 +66,7 @@ impl Reader<'_> {
         let asked = explanation.asked_to_wait.iter().map(|asked| format!("{}.", asked.describe()));
         status.remarks.extend(asked);
         for pod in &explanation.blocked {
-            status.blocked.push(BlockedPod {
-                pod: pod.pod.to_string(),
-                reason: pod.reason.as_str(),
-                budgets: pod.budgets.iter().map(ToString::to_string).collect(),
-                message: pod.message.clone(),
-                since: pod.since,
-                force_from: pod.forced_from,
-                needs: pod.reason.needs(),
-            });
+            status.blocked.push(BlockedPod::of(pod));
         }
         let Counts {
             left: count, waiting, later, asked_to_wait, unknown, blocked, leaving, ..
@@ -120,9 +95,50 @@ impl Reader<'_> {
         status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
     }
 
+    /// The deadlines of the drain of a node, as far as the cluster shows them.
+    pub(in crate::cli) fn limits(
+        &self,
+        node: &Node,
+        settings: &LimitSettings,
+        interruptions: &[InterruptionFacts],
+        accepted: Moment,
+    ) -> Limits {
+        let resumed_at = self.resumed_at(node, accepted);
+        // The leader has AWS's answer within seconds.
+        let confirmed = HookFacts { seen: ActionSeen::Open, ..HookFacts::default() };
+        let hooks = interruptions.iter().filter_map(|facts| facts.hook.clone());
+        let hooks: BTreeMap<_, _> = hooks.map(|hook| (hook, confirmed.clone())).collect();
+        let mut limits =
+            limits_of(settings, interruptions, &hooks, resumed_at, &BTreeSet::new(), None);
+        // The timeouts of hooks are not known here, so this deadline may be too late, never too
+        // early.
+        if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, resumed_at))
+            && end < ours
+        {
+            let margin = limits.force_at.map(|at| ours.since_or_zero(at));
+            limits.end_at = Some(end);
+            limits.force_at = margin.map(|margin| end.minus(margin));
+        }
+        // Whether a replacement is ready is known to the leader alone.
+        limits.forced_at = Some(self.facts.now).filter(|_| node.forced_by_hand());
+        limits
+    }
+
+    /// Gives a drain its pods, and what is known of their DaemonSets.
+    pub(in crate::cli) fn list_pods(&self, drain: &mut Drain, pods: &[Pod]) {
+        let now = self.facts.now;
+        for effect in drain.step(now, Input::Listed(pods.to_vec())) {
+            if let Effect::AskDaemonSet { namespace, name } = effect
+                && let Some(state) = self.facts.daemon_sets.get(&(namespace.clone(), name.clone()))
+            {
+                drain.step(now, Input::DaemonSet { namespace, name, state: *state });
+            }
+        }
+    }
+
     /// What the budgets or an Event show of a pod that the drain here, which sends no evictions,
     /// does not find to be blocked.
-    fn known_block(&self, pod: &Pod, accepted: Moment) -> Option<KnownBlock> {
+    pub(in crate::cli) fn known_block(&self, pod: &Pod, accepted: Moment) -> Option<KnownBlock> {
         let Some(held) = blocked_by_budgets(pod, &self.facts.budgets) else {
             let (reason, message, since) = self.reported_block(pod, accepted)?;
             return Some(KnownBlock { reason, message, since });
@@ -132,6 +148,20 @@ impl Reader<'_> {
             message: budget_words(held.reason, &held.budgets),
             since: self.blocked_event(pod, accepted).map(|e| blocked_since(e, accepted)),
         })
+    }
+}
+
+impl BlockedPod {
+    pub(in crate::cli) fn of(pod: &drain::BlockedPod) -> Self {
+        Self {
+            pod: pod.pod.to_string(),
+            reason: pod.reason.as_str(),
+            budgets: pod.budgets.iter().map(ToString::to_string).collect(),
+            message: pod.message.clone(),
+            since: pod.since,
+            force_from: pod.forced_from,
+            needs: pod.reason.needs(),
+        }
     }
 }
 
