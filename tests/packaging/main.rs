@@ -26,6 +26,7 @@ mod chart;
 mod expressions;
 mod from_nth;
 mod manifests;
+mod pod_rules;
 #[allow(dead_code, reason = "what only tests of processes need of it")]
 #[path = "../binary/process.rs"]
 mod process;

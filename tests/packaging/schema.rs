@@ -215,6 +215,11 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
         "webhook.templateConfigMapName and config.webhookTemplate",
         "give one of them",
     ),
+    (
+        &["podRules[0].behavior=Skip", "config.rulesFile=/etc/sundown/rules.yaml"],
+        "podRules and config.rulesFile",
+        "give one of them",
+    ),
     (&["image.repository="], "image.repository is empty", "deploy/Dockerfile"),
     (&["config.queueUrls=null"], "config.queueUrls is empty", "aws sqs get-queue-url"),
     (

@@ -162,6 +162,9 @@ repository goes without. */ -}}
 {{- fail "webhook.templateConfigMapName and config.webhookTemplate or config.webhookTemplateFile both give the notification's template: give one of them." }}
 {{- end }}
 {{- end }}
+{{- if .Values.podRules }}
+- { name: SUNDOWN_RULES_FILE, value: /etc/sundown/pod-rules/rules.yaml }
+{{- end }}
 {{- with .Values.webhook.urlSecretName }}
 - { name: SUNDOWN_WEBHOOK_URL, valueFrom: { secretKeyRef: { name: {{ . | quote }}, key: {{ $.Values.webhook.urlSecretKey | quote }} } } }
 {{- end }}

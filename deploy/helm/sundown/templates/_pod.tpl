@@ -33,6 +33,9 @@ securityContext:
 {{- with .Values.webhook.templateConfigMapName }}
 {{- $volumes = prepend $volumes (dict "name" "webhook-template" "configMap" (dict "name" .)) }}
 {{- end }}
+{{- if .Values.podRules }}
+{{- $volumes = prepend $volumes (dict "name" "pod-rules" "configMap" (dict "name" (printf "%s-pod-rules" (include "sundown.fullname" .)))) }}
+{{- end }}
 {{- with $volumes }}
 volumes:
   {{- toYaml . | nindent 2 }}
@@ -64,6 +67,9 @@ securityContext:
 {{- $mounts := .Values.extraVolumeMounts }}
 {{- if .Values.webhook.templateConfigMapName }}
 {{- $mounts = prepend $mounts (dict "name" "webhook-template" "mountPath" "/etc/sundown/webhook" "readOnly" true) }}
+{{- end }}
+{{- if .Values.podRules }}
+{{- $mounts = prepend $mounts (dict "name" "pod-rules" "mountPath" "/etc/sundown/pod-rules" "readOnly" true) }}
 {{- end }}
 {{- with $mounts }}
 volumeMounts:
