@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod evict;
 pub mod lease;
+mod namespaces;
 mod node_lease;
 mod nodes;
 mod observer;
@@ -38,6 +39,7 @@ pub use events::{
     About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity,
     reason::{self, EventReason},
 };
+pub use namespaces::list_namespaces;
 pub use node_lease::node_lease_renewed;
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, list_nodes, read_node};
 pub use observer::{ClusterEvent, Outcome, Target};

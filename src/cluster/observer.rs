@@ -41,13 +41,15 @@ pub enum Target {
     ListVolumeAttachments,
     /// GET of one PersistentVolumeClaim of a pod that stays on a drained node.
     GetVolumeClaim,
+    /// LIST of namespaces, for rules about pods (`--rules-file`) that read their labels.
+    ListNamespaces,
     /// POST or PATCH of an Event.
     Event,
 }
 
 impl Target {
     /// Every target, for initializing metrics.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
@@ -65,6 +67,7 @@ impl Target {
         Self::GetNodeLease,
         Self::ListVolumeAttachments,
         Self::GetVolumeClaim,
+        Self::ListNamespaces,
         Self::Event,
     ];
 
@@ -88,6 +91,7 @@ impl Target {
             Self::GetNodeLease => "get the Lease of node",
             Self::ListVolumeAttachments => "list volume attachments",
             Self::GetVolumeClaim => "get PersistentVolumeClaim",
+            Self::ListNamespaces => "list namespaces",
             Self::Event => "write an Event about",
         }
     }
@@ -119,6 +123,7 @@ impl Target {
             Self::GetNodeLease => "get_node_lease",
             Self::ListVolumeAttachments => "list_volume_attachments",
             Self::GetVolumeClaim => "get_volume_claim",
+            Self::ListNamespaces => "list_namespaces",
             Self::Event => "event",
         }
     }

@@ -53,6 +53,7 @@ pub const fn rights(target: Target) -> &'static [Right] {
             const { &[of("storage.k8s.io", "volumeattachments", "list")] }
         }
         Target::GetVolumeClaim => const { &[core("persistentvolumeclaims", "get")] },
+        Target::ListNamespaces => const { &[core("namespaces", "list")] },
         Target::Event => const { &[core("events", "create"), core("events", "patch")] },
     }
 }

@@ -46,6 +46,7 @@ struct Match {
     pod_labels: Option<Spanned<String>>,
     owner_kinds: Vec<Spanned<String>>,
     node_labels: Option<Spanned<String>>,
+    namespace_labels: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -149,6 +150,7 @@ fn match_of(number: usize, of: &Match, line: u64) -> Result<PodMatch, String> {
         labels: selector("podLabels", of.pod_labels.as_ref())?,
         owner_kinds: of.owner_kinds.iter().map(|kind| kind.value.clone()).collect(),
         node_labels: selector("nodeLabels", of.node_labels.as_ref())?,
+        namespace_labels: selector("namespaceLabels", of.namespace_labels.as_ref())?,
     })
 }
 
@@ -175,6 +177,8 @@ rules:
 - behavior: WaitCompleted
   match: {ownerKinds: [Job]}
 - behavior: Skip
+  match:
+    namespaceLabels: team in (web,db)
 ";
 
     #[test]
@@ -187,6 +191,7 @@ rules:
         assert_eq!((first.matches.namespaces.len(), first.matches.owner_kinds.len()), (2, 1));
         assert_eq!(first.matches.labels, "app in (web,api), !canary".parse().unwrap());
         assert_eq!(first.matches.node_labels, "pool=gpu".parse().unwrap());
+        assert_eq!(rules.namespace_label_keys().collect::<Vec<_>>(), ["team"]);
         let place = |position| rules.get(position).unwrap().place;
         assert_eq!(place(0), RulePlace { number: 1, line: 2 });
         assert_eq!(place(2), RulePlace { number: 3, line: 13 });
@@ -209,6 +214,10 @@ rules:
             (
                 GOOD.replace("pool=gpu", "=gpu"),
                 &["line 6: rules[0].match.nodeLabels", "kubectl -l"],
+            ),
+            (
+                GOOD.replace("team in (web,db)", "team in web"),
+                &["line 15: rules[2].match.namespaceLabels", "kubectl -l"],
             ),
             (GOOD.replace("team-*", "\"a b\""), &["line 3: rules[0].match.namespaces is `a b`"]),
             (

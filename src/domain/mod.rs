@@ -74,7 +74,8 @@ pub use pace::{HeldBy, NodeShare, PaceHold, PaceLimits};
 pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use pod_order::{CRITICAL_PRIORITY, MAX_POD_GROUPS, PodOrder, PriorityBands};
 pub use pod_rules::{
-    MAX_POD_RULES, PodBehavior, PodMatch, PodRule, PodRules, RulePlace, RulesOnNode,
+    MAX_POD_RULES, NamespaceLabels, PodBehavior, PodMatch, PodRule, PodRules, RuleMatch, RulePlace,
+    RulesOnNode,
 };
 pub use pod_wish::{PodWishes, Wish, WishSource};
 pub use region::{is_region, region_of_host};

@@ -7,7 +7,7 @@ use std::{
 
 use wildmatch::WildMatch;
 
-use super::{DrainSettings, ForceAfter, Limits, MAX_POD_GROUPS, Pod, Selector};
+use super::{DrainSettings, ForceAfter, Labels, Limits, MAX_POD_GROUPS, Pod, Selector};
 
 /// The most rules in a file: each is compared with each pod of a draining node.
 pub const MAX_POD_RULES: usize = 64;
@@ -62,6 +62,30 @@ pub struct PodMatch {
     pub owner_kinds: Vec<String>,
     /// Selects the labels of the Node that is drained.
     pub node_labels: Selector,
+    /// Selects the labels of the pod's namespace.
+    pub namespace_labels: Selector,
+}
+
+/// The labels of namespaces, with the keys that rules read. A namespace that is missing is not
+/// known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamespaceLabels(BTreeMap<String, Labels>);
+
+impl FromIterator<(String, Labels)> for NamespaceLabels {
+    fn from_iter<T: IntoIterator<Item = (String, Labels)>>(all: T) -> Self {
+        Self(all.into_iter().collect())
+    }
+}
+
+/// Which rule counts for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleMatch {
+    /// No rule matches it.
+    None,
+    /// The rule at this position.
+    Rule(usize),
+    /// That depends on the labels of its namespace, which are not known.
+    Unknown,
 }
 
 /// What Sundown does with the pods of a rule.
@@ -115,11 +139,22 @@ impl PodRules {
         Self::new(rules.map(|(rule, _)| rule.clone()).collect()).unwrap_or_default()
     }
 
-    /// The position of the first rule that matches this pod, on a node on which all rules count
-    /// ([`Self::only`]). `None`: none does.
+    /// The keys of the labels of namespaces that the rules read.
+    pub fn namespace_label_keys(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().flat_map(|rule| rule.matches.namespace_labels.keys())
+    }
+
+    /// The first rule that matches this pod, on a node on which all rules count ([`Self::only`]).
     #[must_use]
-    pub fn find(&self, pod: &Pod) -> Option<usize> {
-        self.rules.iter().position(|rule| rule.matches.matches(pod))
+    pub fn find(&self, pod: &Pod, namespaces: &NamespaceLabels) -> RuleMatch {
+        for (position, rule) in self.rules.iter().enumerate() {
+            match rule.matches.matches(pod, namespaces) {
+                Some(true) => return RuleMatch::Rule(position),
+                Some(false) => {}
+                None => return RuleMatch::Unknown,
+            }
+        }
+        RuleMatch::None
     }
 
     /// The rule at this position.
@@ -168,15 +203,21 @@ impl PodRule {
 }
 
 impl PodMatch {
-    fn matches(&self, pod: &Pod) -> bool {
+    /// `None`: that depends on the labels of its namespace, which are not known.
+    fn matches(&self, pod: &Pod, namespaces: &NamespaceLabels) -> Option<bool> {
         let in_namespace = || self.namespaces.iter().any(|glob| glob.matches(&pod.key.namespace));
         let has_owner = || {
             let owner = pod.owner.as_ref();
             owner.is_some_and(|owner| self.owner_kinds.contains(&owner.kind))
         };
-        (self.namespaces.is_empty() || in_namespace())
+        let matches = (self.namespaces.is_empty() || in_namespace())
             && (self.owner_kinds.is_empty() || has_owner())
-            && self.labels.selects(&pod.labels)
+            && self.labels.selects(&pod.labels);
+        if !matches || self.namespace_labels.is_empty() {
+            return Some(matches);
+        }
+        let of_namespace = namespaces.0.get(&*pod.key.namespace)?;
+        Some(self.namespace_labels.selects(of_namespace))
     }
 }
 
@@ -209,6 +250,7 @@ mod tests {
             owner_kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
             ..PodMatch::default()
         };
+        let unknown = NamespaceLabels::default();
         for (name, matches, expected) in [
             ("all", PodMatch::default(), true),
             ("namespace", namespaces(&["default"]), true),
@@ -224,10 +266,38 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(matches.matches(&pod("a")), expected, "{name}");
+            assert_eq!(matches.matches(&pod("a"), &unknown), Some(expected), "{name}");
         }
         let naked = Pod { owner: None, ..pod("a") };
-        assert!(!owners(&["Job"]).matches(&naked) && PodMatch::default().matches(&naked));
+        assert_eq!(owners(&["Job"]).matches(&naked, &unknown), Some(false));
+        assert_eq!(PodMatch::default().matches(&naked, &unknown), Some(true));
+    }
+
+    #[test]
+    fn a_rule_about_labels_of_namespaces_is_undecided_until_they_are_known() {
+        let of = |text: &str, app: &str| {
+            let (namespace_labels, labels) = (text.parse().unwrap(), app.parse().unwrap());
+            let matches = PodMatch { labels, namespace_labels, ..PodMatch::default() };
+            rule(matches, PodBehavior::Skip)
+        };
+        let rules = PodRules::new(vec![of("team=web", "app=db"), of("team=web", ""), of("", "")]);
+        let rules = rules.unwrap();
+        assert_eq!(rules.namespace_label_keys().collect::<Vec<_>>(), ["team", "team"]);
+        let known = |namespace: &str, team: &str| {
+            let labels = [("team".to_owned(), team.to_owned())].into();
+            [(namespace.to_owned(), labels)].into_iter().collect::<NamespaceLabels>()
+        };
+        for (namespaces, expected) in [
+            (NamespaceLabels::default(), RuleMatch::Unknown),
+            (known("other", "web"), RuleMatch::Unknown),
+            (known("default", "web"), RuleMatch::Rule(1)),
+            (known("default", "db"), RuleMatch::Rule(2)),
+        ] {
+            assert_eq!(rules.find(&pod("a"), &namespaces), expected, "{namespaces:?}");
+        }
+        // What another condition rules out needs no labels.
+        let never = PodRules::new(vec![of("team=web", "app=db")]).unwrap();
+        assert_eq!(never.find(&pod("a"), &NamespaceLabels::default()), RuleMatch::None);
     }
 
     #[test]
@@ -239,8 +309,9 @@ mod tests {
             rule(PodMatch::default(), PodBehavior::Evict(None)),
         ])
         .unwrap();
-        assert_eq!(rules.find(&pod("a")), Some(1));
-        assert_eq!(PodRules::default().find(&pod("a")), None);
+        let unknown = NamespaceLabels::default();
+        assert_eq!(rules.find(&pod("a"), &unknown), RuleMatch::Rule(1));
+        assert_eq!(PodRules::default().find(&pod("a"), &unknown), RuleMatch::None);
     }
 
     #[test]
@@ -261,9 +332,13 @@ mod tests {
             (vec![("pool", "web")], PodBehavior::WaitCompleted, 1, None),
             (vec![], PodBehavior::Skip, 2, None),
         ] {
-            let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let labels: BTreeMap<String, String> =
+                labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             let here = rules.only(rules.on_node(&labels));
-            let found = here.find(&pod("a")).and_then(|position| here.get(position)).unwrap();
+            let RuleMatch::Rule(found) = here.find(&pod("a"), &NamespaceLabels::default()) else {
+                panic!("{labels:?}")
+            };
+            let found = here.get(found).unwrap();
             assert_eq!((found.behavior, here.count(), here.groups()), (first, count, groups));
         }
         let most = PodRules::new(vec![of("pool", PodBehavior::Skip); MAX_POD_RULES]).unwrap();

@@ -51,6 +51,12 @@ impl Selector {
         Some(Self(all))
     }
 
+    /// It has no requirement, and selects everything.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// These labels satisfy every requirement.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {

@@ -32,6 +32,9 @@ pub enum Effect {
     /// ends or sends [`Self::StopAskingVolumes`]. If the drain need not wait for volumes, the caller
     /// answers with [`Input::NoVolumes`](super::Input::NoVolumes).
     AskVolumes,
+    /// Read the labels of namespaces: a pod waits for those of its own. Answered by
+    /// [`Input::Settings`](super::Input::Settings).
+    AskNamespaces,
     /// The node is not empty after all: the answer to [`Self::AskVolumes`] is no longer needed.
     StopAskingVolumes,
     /// Of the pods that count only Sundown's own is left, and the effects after this one request
@@ -97,6 +100,12 @@ pub enum Note {
         pod: PodKey,
         /// Message of the API server, with its causes, at most 500 characters.
         message: String,
+    },
+    /// The labels of a pod's namespace did not become known in time: rules that read them do not
+    /// match the pod.
+    NamespaceUnknown {
+        /// Namespace and name of the pod.
+        pod: PodKey,
     },
     /// The controller of evicted pods keeps creating new ones on the node. From now on Sundown
     /// leaves its new pods alone and does not wait for them. Reported once per owner.

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::Order;
 use crate::domain::{
-    ApiAnswer, DaemonSetName, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey,
-    PodOrder, PodRules, PodUid, VolumesSeen, WishSource, seconds,
+    ApiAnswer, DaemonSetName, DaemonSetState, ForceAfter, Limits, Moment, NamespaceLabels,
+    NodeName, Pod, PodKey, PodOrder, PodRules, PodUid, VolumesSeen, WishSource, seconds,
 };
 
 /// Settings that are the same for every drain.
@@ -21,6 +21,11 @@ pub struct Settings {
     pub honored: BTreeSet<WishSource>,
     /// The administrator's rules about pods.
     pub rules: Arc<PodRules>,
+    /// The labels of namespaces that the rules read, as far as they are known.
+    pub namespaces: Arc<NamespaceLabels>,
+    /// How long a pod waits for the labels of its namespace. After that, a rule that reads them
+    /// does not match it.
+    pub namespace_wait: Duration,
     /// The drain of an empty node ends this long after its cordon at the earliest, because pods
     /// that were being bound to the node still arrive.
     pub min_drain: Duration,
@@ -56,6 +61,8 @@ impl Default for Settings {
             drained_daemon_sets: BTreeSet::new(),
             honored: BTreeSet::new(),
             rules: Arc::default(),
+            namespaces: Arc::default(),
+            namespace_wait: seconds(3),
             min_drain: seconds(5),
             unreachable_wait: seconds(30),
             intercepted_after: seconds(5),

@@ -22,7 +22,7 @@ use super::{
     classify,
     comebacks::Comebacks,
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
-    pod::{Desired, Disposition, Entry, Rules, Tally},
+    pod::{Desired, Disposition, Entry, NamespaceStep, Rules, Tally},
     silence::KubeletSilence,
     status::{self, Summary},
     view::View,
@@ -516,6 +516,14 @@ impl Drain {
         let rules = self.rules(now);
         self.note_wishes(uid, &rules);
         let Some(entry) = self.pods.get_mut(uid) else { return };
+        match entry.follow_namespace(now, &rules.settings) {
+            Some(NamespaceStep::Begins) => self.effects.push(Effect::AskNamespaces),
+            Some(NamespaceStep::EndsInVain) => {
+                let pod = entry.pod.key.clone();
+                self.effects.push(Effect::Note(Note::NamespaceUnknown { pod }));
+            }
+            None => {}
+        }
         let before = entry.tally();
         entry.apply_time(&rules);
         self.tally.replace(before, entry.tally());

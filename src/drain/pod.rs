@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force, order, wish};
 use crate::domain::{
-    DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodBehavior, PodKey, PodRule, Wish,
-    WishSource, seconds,
+    DaemonSetName, Limits, MAX_POD_GROUPS, Moment, Pod, PodBehavior, PodKey, PodRule, RuleMatch,
+    Wish, WishSource, seconds,
 };
 
 /// Whether a pod counts.
@@ -67,9 +67,12 @@ fn wish_of(pod: &Pod, settings: &Settings) -> Option<Wish> {
     pod.wishes.honored(&settings.honored).map(|(_, wish)| wish)
 }
 
-/// The rule that counts for it.
+/// The rule that counts for it, as far as that is known.
 fn rule_of<'a>(pod: &Pod, settings: &'a Settings) -> Option<&'a PodRule> {
-    settings.rules.get(settings.rules.find(pod)?)
+    match settings.rules.find(pod, &settings.namespaces) {
+        RuleMatch::Rule(position) => settings.rules.get(position),
+        RuleMatch::None | RuleMatch::Unknown => None,
+    }
 }
 
 /// Whether it asks to be left alone, or a rule leaves it alone. What the pod asks for comes first.
@@ -181,6 +184,33 @@ pub(super) struct Rules {
     pub(super) blind: bool,
 }
 
+/// Whether a pod waits for the labels of its namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamespaceWait {
+    /// No rule needs them, or they are known.
+    NotNeeded,
+    /// Until this moment at the latest.
+    Until(Moment),
+    /// They did not become known in time.
+    Over,
+}
+
+impl NamespaceWait {
+    const fn until(self) -> Option<Moment> {
+        match self {
+            Self::Until(at) => Some(at),
+            Self::NotNeeded | Self::Over => None,
+        }
+    }
+}
+
+/// A change of the wait for the labels of a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NamespaceStep {
+    Begins,
+    EndsInVain,
+}
+
 /// One pod of a drain.
 #[allow(clippy::struct_excessive_bools, reason = "facts of a pod that do not exclude each other")]
 #[derive(Debug)]
@@ -191,8 +221,9 @@ pub(super) struct Entry {
     pub(super) own: bool,
     /// Its group in the order of the pods.
     pub(super) group: usize,
-    /// The position of the rule that counts for it. `None`: no rule does.
-    rule: Option<usize>,
+    /// The rule that counts for it.
+    rule: RuleMatch,
+    namespace: NamespaceWait,
     /// What the dispatcher was last asked to do with it.
     pub(super) requested: Desired,
     /// Since when it is to be removed, without interruption (a pause interrupts); `None`: it is not
@@ -237,7 +268,8 @@ impl Entry {
         Self {
             own: own_pod == Some(&pod.key),
             group: group_of(&pod, settings),
-            rule: settings.rules.find(&pod),
+            rule: settings.rules.find(&pod, &settings.namespaces),
+            namespace: NamespaceWait::NotNeeded,
             disposition: Disposition::initial(&pod, settings),
             pod: Arc::new(pod),
             requested: Desired::Nothing,
@@ -330,7 +362,34 @@ impl Entry {
 
     /// The rule that counts for it.
     pub(super) fn rule<'a>(&self, settings: &'a Settings) -> Option<&'a PodRule> {
-        settings.rules.get(self.rule?)
+        match self.rule {
+            RuleMatch::Rule(position) => settings.rules.get(position),
+            RuleMatch::None | RuleMatch::Unknown => None,
+        }
+    }
+
+    /// Begins or ends its wait for the labels of its namespace. `None`: neither.
+    pub(super) fn follow_namespace(
+        &mut self,
+        now: Moment,
+        settings: &Settings,
+    ) -> Option<NamespaceStep> {
+        let is_unknown = self.rule == RuleMatch::Unknown && self.counts();
+        match self.namespace {
+            _ if !is_unknown => {
+                self.namespace = NamespaceWait::NotNeeded;
+                None
+            }
+            NamespaceWait::NotNeeded => {
+                self.namespace = NamespaceWait::Until(now.plus(settings.namespace_wait));
+                Some(NamespaceStep::Begins)
+            }
+            NamespaceWait::Until(at) if at <= now => {
+                self.namespace = NamespaceWait::Over;
+                Some(NamespaceStep::EndsInVain)
+            }
+            NamespaceWait::Until(_) | NamespaceWait::Over => None,
+        }
     }
 
     /// The limits of the drain for this pod.
@@ -387,6 +446,7 @@ impl Entry {
         }
         if self.own && !rules.own_may_go
             || self.not_before.is_some_and(|at| now < at)
+            || self.namespace.until().is_some_and(|at| now < at)
             || self.asks_to_wait_until(rules).is_some_and(|(_, at)| now < at)
             || self.waits_for_earlier_groups_until(rules).is_some_and(|at| now < at)
         {
@@ -495,7 +555,8 @@ impl Entry {
         let first = self.not_before;
         let in_order = self.waits_for_earlier_groups_until(rules);
         let asked = self.asks_to_wait_until(rules).map(|(_, at)| at);
-        [stuck, report, intercepted, again, delete, first, in_order, asked]
+        let namespace = self.namespace.until();
+        [stuck, report, intercepted, again, delete, first, namespace, in_order, asked]
             .into_iter()
             .flatten()
             .filter(|at| *at > now && *at < Moment::MAX)
@@ -584,7 +645,7 @@ impl Entry {
             self.block = None;
         }
         self.group = group_of(&pod, settings);
-        self.rule = settings.rules.find(&pod);
+        self.rule = settings.rules.find(&pod, &settings.namespaces);
         self.pod = pod;
     }
 

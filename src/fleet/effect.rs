@@ -188,6 +188,9 @@ pub enum Question {
     },
     /// Read this Node from the API server. Answered by [`Input::NodeRead`](super::Input::NodeRead).
     Node(NodeName),
+    /// Which labels with these keys do all namespaces have? Answered by
+    /// [`Input::NamespacesRead`](super::Input::NamespacesRead).
+    Namespaces(BTreeSet<String>),
     /// Does this DaemonSet exist? Answered by [`Input::DaemonSet`](super::Input::DaemonSet).
     DaemonSet {
         /// The node whose drain asks.

@@ -300,6 +300,10 @@ pub enum FleetEvent {
         /// The error of the watch of `node`.
         error: String,
     },
+    /// The labels of namespaces, which rules about pods read, cannot be read: the error.
+    NamespacesUnknown(String),
+    /// They can be read again.
+    NamespacesKnown,
     /// The number of drains, those included whose completion is under way.
     Active(usize),
     /// The numbers of pods in all drains, once a second.

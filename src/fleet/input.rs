@@ -7,8 +7,8 @@ use std::{
 
 use crate::{
     domain::{
-        ApiAnswer, Budget, BudgetKey, DaemonSetState, GroupName, InstanceId, LifecycleAction, Node,
-        NodeName, PodRules, VolumesSeen,
+        ApiAnswer, Budget, BudgetKey, DaemonSetState, GroupName, InstanceId, LifecycleAction,
+        NamespaceLabels, Node, NodeName, PodRules, VolumesSeen,
     },
     drain::{self, Order},
     lifecycle::{Finding, HookFacts},
@@ -77,6 +77,13 @@ pub enum Input {
         order: Order,
         /// The API server's answer, or how the call failed.
         answer: ApiAnswer,
+    },
+    /// The answer to [`Question::Namespaces`](super::Question::Namespaces).
+    NamespacesRead {
+        /// The keys of the labels that were asked for.
+        keys: BTreeSet<String>,
+        /// The labels. `Err`: the error of the LIST.
+        found: Result<NamespaceLabels, String>,
     },
     /// The answer to [`Question::DaemonSet`](super::Question::DaemonSet).
     DaemonSet {

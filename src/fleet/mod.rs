@@ -16,6 +16,7 @@
 //! | `missing` | what follows if a Node has lost its record |
 //! | `settings` | what the annotations of a Node change in its drain |
 //! | `pod_rules` | what the administrator's rules about pods change in all drains |
+//! | `namespaces` | when the labels of namespaces are asked for, which these rules read |
 //! | `planned` | when the drain of a scheduled change begins, and what follows if AWS cancels it |
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
@@ -47,6 +48,7 @@ mod labels;
 mod life;
 mod limits;
 mod missing;
+mod namespaces;
 mod node_events;
 mod node_state;
 mod orders;
@@ -149,6 +151,7 @@ pub struct Fleet {
     volumes: volumes::VolumeWaits,
     pacing: pacing::Pacing,
     settings_by_rules: pod_rules::SettingsByRules,
+    namespaces: namespaces::NamespaceQuestions,
     conditions: drain_conditions::ConditionQueue,
     /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
@@ -212,6 +215,7 @@ impl Fleet {
             volumes: volumes::VolumeWaits::default(),
             pacing: pacing::Pacing::default(),
             settings_by_rules: pod_rules::SettingsByRules::default(),
+            namespaces: namespaces::NamespaceQuestions::default(),
             conditions: drain_conditions::ConditionQueue::default(),
             wakes: BTreeSet::new(),
             found_instances: BTreeMap::new(),
@@ -284,6 +288,7 @@ impl Fleet {
                 self.feed(&node, drain::Input::DaemonSet { namespace, name, state });
             }
             Input::PodRules(rules) => self.set_pod_rules(rules),
+            Input::NamespacesRead { keys, found } => self.namespaces_read(&keys, found),
             Input::PausedAll(paused) => self.pause_all(paused),
             Input::Doubt { node, uid, is_valid } => self.doubt_settled(&node, &uid, is_valid),
             Input::InstanceFound { node, instance } => {
@@ -372,6 +377,7 @@ impl Fleet {
                 }));
             }
             drain::Effect::AskNode => self.ask_silent_node(node),
+            drain::Effect::AskNamespaces => self.namespaces_needed(),
             drain::Effect::AskVolumes => self.ask_volumes(node),
             drain::Effect::StopAskingVolumes => self.volumes.end(node),
             // The leader gave up the lease when the drain of its own node began (`housekeeping`).
@@ -477,6 +483,7 @@ impl Fleet {
     fn every_second(&mut self) {
         let now = self.now;
         self.follow_skew();
+        self.ask_for_namespaces();
         // Pods were listed, nodes have come or gone.
         self.pacing.changed();
         self.look_for_unreachable();

@@ -235,6 +235,7 @@ impl Fleet {
         let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
+        self.forget_old_namespaces();
         let (settings, rules_on_node) = self.drain_settings(node);
         let mut drain = Drain::new(start, settings);
         if self.settings.wait_for_volumes != WaitForVolumes::Never {

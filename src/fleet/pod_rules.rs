@@ -38,6 +38,7 @@ impl Fleet {
         let settings = drain::Settings { rules, ..(*self.settings.drain).clone() };
         self.settings.drain = Arc::new(settings);
         self.settings_by_rules = SettingsByRules::default();
+        self.follow_namespace_keys();
         let nodes: Vec<NodeName> = self.drains.keys().cloned().collect();
         for node in nodes {
             self.apply_rules(&node);
@@ -58,7 +59,7 @@ impl Fleet {
         }
     }
 
-    fn apply_rules(&mut self, name: &NodeName) {
+    pub(super) fn apply_rules(&mut self, name: &NodeName) {
         let Some(node) = self.drains.get(name).map(|state| Arc::clone(&state.node)) else { return };
         let (settings, on_node) = self.drain_settings(&node);
         if let Some(state) = self.drains.get_mut(name) {

@@ -35,7 +35,12 @@ fn of(targets: impl IntoIterator<Item = Target>) -> Grants {
 
 /// In the whole cluster, by the default configuration.
 pub fn of_cluster() -> Grants {
-    let by_flag = [Target::PatchPodStatus, Target::PatchNodeStatus, Target::DeleteNode];
+    let by_flag = [
+        Target::PatchPodStatus,
+        Target::PatchNodeStatus,
+        Target::DeleteNode,
+        Target::ListNamespaces,
+    ];
     of(Target::ALL.into_iter().filter(|target| !by_flag.contains(target)))
 }
 
@@ -47,6 +52,11 @@ pub fn of_node_conditions() -> Grants {
 /// Not needed with `--wait-for-volumes=never`.
 pub fn of_volumes() -> Grants {
     of([Target::ListVolumeAttachments, Target::GetVolumeClaim])
+}
+
+/// Needed only with rules about pods that read labels of namespaces.
+pub fn of_namespaces() -> Grants {
+    of([Target::ListNamespaces])
 }
 
 /// Needed only with `--delete-node`.

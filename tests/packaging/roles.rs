@@ -122,6 +122,25 @@ fn the_rights_to_read_volumes_are_only_where_sundown_waits_for_them() {
 }
 
 #[test]
+fn the_right_to_list_namespaces_is_only_where_a_rule_about_pods_needs_it() {
+    let Some(tools) = Tools::found() else { return };
+    let all = calls::of_cluster();
+    let with: Grants = all.union(&calls::of_namespaces()).cloned().collect();
+    let rule = |matches: &str| {
+        format!(r#"podRules=[{{"behavior":"Evict"}},{{"match":{matches},"behavior":"Skip"}}]"#)
+    };
+    for (args, expected) in [
+        (["--set-json".to_owned(), rule(r#"{"namespaceLabels":"team=web"}"#)], &with),
+        (["--set-json".to_owned(), rule(r#"{"namespaces":["web"]}"#)], &all),
+        (["--set".to_owned(), "rbac.namespaceLabels=true".to_owned()], &with),
+    ] {
+        let args = args.each_ref().map(String::as_str);
+        let objects = tools.objects("minimal", &args);
+        assert_eq!(&granted(&objects, "ClusterRole", "sundown"), expected, "{args:?}");
+    }
+}
+
+#[test]
 fn the_right_to_patch_the_status_of_pods_is_in_a_role_of_its_own_and_only_where_it_is_asked_for() {
     let Some(tools) = Tools::found() else { return };
     let objects = tools.objects("minimal", &["--set", "rbac.disruptionTarget=true"]);

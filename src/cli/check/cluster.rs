@@ -58,6 +58,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
         Target::ListVolumeAttachments | Target::GetVolumeClaim => {
             config.drain.wait_for_volumes != WaitForVolumes::Never && !config.dry_run
         }
+        Target::ListNamespaces => {
+            !config.dry_run && config.pod_rules.namespace_label_keys().next().is_some()
+        }
         // A dry run does not wait for launches.
         Target::GetDaemonSet | Target::GetNodeLease => !config.dry_run,
         _ => !config.dry_run || !of_pods.contains(t),

@@ -122,7 +122,8 @@ fn drain_of(
 ) -> Drain {
     let rules = &read.rules.rules;
     let rules = Arc::new(rules.only(rules.on_node(&node.labels)));
-    let settings = drain::Settings { rules, ..drain_settings(config) };
+    let namespaces = Arc::new(read.namespaces.clone());
+    let settings = drain::Settings { rules, namespaces, ..drain_settings(config) };
     // The holder of the Lease is named after its pod.
     let own_pod = read.facts.lease.as_ref().and_then(|lease| {
         let name = lease.holder.as_deref()?;

@@ -1,6 +1,9 @@
 //! Reads what `explain` needs from the cluster.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Pod as ApiPod;
@@ -13,7 +16,7 @@ use crate::{
         read::{Source, named},
     },
     cluster::{self, KeepLabels},
-    domain::{NodeName, PodKey, seconds},
+    domain::{NamespaceLabels, NodeName, PodKey, seconds},
 };
 
 /// How long the GET of the pod may take.
@@ -52,6 +55,8 @@ pub(super) struct Read {
     /// The pod that was asked for. `None`: the whole node.
     pub(super) pod: Option<PodKey>,
     pub(super) rules: KnownRules,
+    /// The labels of namespaces that the rules read.
+    pub(super) namespaces: NamespaceLabels,
 }
 
 /// Reads the node, its pods, and the rules of the leader. Errs if there is no such node or pod, if
@@ -93,8 +98,19 @@ pub(super) async fn read(
     };
     source.read_pods(&mut facts, vec![node.clone()]).await;
     source.read_events(&mut facts).await;
+    let keys: BTreeSet<String> = rules.rules.namespace_label_keys().map(str::to_owned).collect();
+    let mut namespaces = NamespaceLabels::default();
+    if !keys.is_empty() {
+        match cluster::list_namespaces(&source.cluster, &keys).await {
+            Ok(found) => namespaces = found,
+            Err(error) => facts.trouble.push(format!(
+                "The labels of namespaces cannot be read, so rules with namespaceLabels do not \
+                 count here: {error}."
+            )),
+        }
+    }
     facts.now = source.cluster.clock().now();
-    Ok(Read { facts, node, pod, rules })
+    Ok(Read { facts, node, pod, rules, namespaces })
 }
 
 /// The node on which a pod is.

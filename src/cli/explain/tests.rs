@@ -17,8 +17,8 @@ use crate::{
     cli::status::facts::{Facts, LeaseFacts, RetainedFacts},
     config::{DrainConfig, PublishedService, parse_rules},
     domain::{
-        Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, Phase, Pod, PodKey, PodWishes,
-        RECORD, Selector, seconds,
+        Budget, BudgetKey, DaemonSetState, Moment, NamespaceLabels, Node, Owner, Phase, Pod,
+        PodKey, PodWishes, RECORD, Selector, seconds,
     },
 };
 
@@ -126,6 +126,7 @@ fn read(node: Node, pods: Vec<Pod>, flags: &str) -> Read {
         node: name,
         pod: None,
         rules: KnownRules::default(),
+        namespaces: NamespaceLabels::default(),
     }
 }
 
@@ -280,6 +281,19 @@ fn one_pod_is_explained_alone_and_what_it_asks_for_counts_more_than_a_rule() {
     read.pod = Some(PodKey { namespace: "shop".into(), name: "gone".into() });
     let error = explain(&read, Assumed::Spot.kind()).unwrap_err().to_string();
     assert!(error.starts_with("the pod shop/gone is no longer on "), "{error}");
+}
+
+#[test]
+fn a_rule_reads_the_labels_of_the_namespace() {
+    let mut read = read(node(None), vec![pod("cart")], "");
+    let rules = "rules: [{match: {namespaceLabels: team=shop}, behavior: Skip}]";
+    read.rules.rules = Arc::new(parse_rules(rules).unwrap());
+    for (team, words) in [("shop", "Rule 1 (line 1): Skip."), ("other", "By default: no rule")] {
+        let labels = [("team".to_owned(), team.to_owned())].into();
+        read.namespaces = [("shop".to_owned(), labels)].into_iter().collect();
+        let text = shown(&read, Assumed::Spot);
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! is kept, and less than 1 KiB in the types here. All other fields are skipped while reading.
 
 mod budget;
+mod namespace;
 mod node;
 mod pod;
 mod volume;
@@ -22,6 +23,7 @@ use serde::{
 
 pub(super) use self::{
     budget::budget,
+    namespace::{LabeledNamespace, namespace},
     node::node,
     pod::{ReadPod, node_of, pod},
     volume::{Attachment, ClaimsOfPod, attachment, claims_of_pod, volume_of_claim},

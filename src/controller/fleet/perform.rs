@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{lookups, verification, writes};
 use crate::{
-    cluster::PodFeed,
+    cluster::{PodFeed, list_namespaces},
     controller::{
         context::Term,
         drain_conditions,
@@ -170,6 +170,11 @@ impl Performer {
             Question::Node(name) => {
                 self.term.spawn(lookups::node(term, name, Arc::clone(&self.reads)));
             }
+            Question::Namespaces(keys) => self.term.spawn(async move {
+                let found = list_namespaces(&term.shared.cluster, &keys).await;
+                let found = found.map_err(|error| error.to_string());
+                term.send(Input::NamespacesRead { keys, found });
+            }),
             Question::DaemonSet { node, namespace, name } => self.term.spawn(async move {
                 let state = term.shared.daemon_sets.state(&namespace, &name).await;
                 term.send(Input::DaemonSet { node, namespace, name, state });

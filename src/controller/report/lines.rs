@@ -246,6 +246,12 @@ pub(super) fn log_of_fleet(event: &FleetEvent) {
             warn!(%node, nodes, error, "The pods of draining nodes cannot be watched; Sundown \
                 lists them instead.");
         }
+        FleetEvent::NamespacesUnknown(error) => warn!(
+            error,
+            "The labels of namespaces cannot be read. Rules about pods with namespaceLabels go by \
+             those that were read last; they do not match pods of namespaces that are not known."
+        ),
+        FleetEvent::NamespacesKnown => info!("The labels of namespaces can be read again."),
         FleetEvent::Active(_) | FleetEvent::Counts(_) => {}
     }
 }

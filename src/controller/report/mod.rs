@@ -80,7 +80,10 @@ impl Term {
             FleetEvent::PausedAll(paused) => self.shared.metrics.set_paused(*paused),
             FleetEvent::Active(drains) => self.shared.metrics.set_drains_active(*drains),
             FleetEvent::Counts(counts) => self.set_counts(counts),
-            FleetEvent::ClockDiffers { .. } | FleetEvent::PodsNotWatched { .. } => {}
+            FleetEvent::ClockDiffers { .. }
+            | FleetEvent::PodsNotWatched { .. }
+            | FleetEvent::NamespacesUnknown(_)
+            | FleetEvent::NamespacesKnown => {}
         }
     }
 

@@ -99,6 +99,11 @@ impl Term {
                 warn!(%pod, api_message = message, "The API server calls a request malformed. This \
                     is a fault of Sundown; please report it.");
             }
+            Note::NamespaceUnknown { pod } => warn!(
+                %node, %pod,
+                "The labels of a pod's namespace are not known. Rules about pods with \
+                 namespaceLabels do not match it until then."
+            ),
             Note::CameBack { namespace, owner, new } => {
                 let name = format!("{} {namespace}/{}", owner.kind, owner.name);
                 warn!(%node, owner = name, new, "New pods of an owner come back on the node. \

@@ -124,6 +124,52 @@ fn pods_that_stay_for_other_reasons_stay_whatever_a_rule_says() {
     assert_eq!(d.status(at(1)).counts.untouched, 3);
 }
 
+fn namespaces(rules: Vec<PodRule>, known: &[(&str, &str)]) -> Arc<Settings> {
+    let of_team = |team: &str| [("team".to_owned(), team.to_owned())].into();
+    let known = known.iter().map(|(name, team)| ((*name).to_owned(), of_team(team)));
+    let namespaces = Arc::new(known.collect());
+    Arc::new(Settings { namespaces, ..(*settings(rules)).clone() })
+}
+
+fn of_team(team: &str, behavior: PodBehavior) -> PodRule {
+    let namespace_labels = format!("team={team}").parse().unwrap();
+    let matches = PodMatch { namespace_labels, ..PodMatch::default() };
+    PodRule { matches, ..rule("", behavior) }
+}
+
+#[test]
+fn a_pod_waits_for_the_labels_of_its_namespace_for_three_seconds() {
+    let rules = || vec![rule("b", PodBehavior::Evict(None)), of_team("batch", PodBehavior::Skip)];
+    let start = || {
+        let mut d = drain_by(rules(), limits(3600));
+        let effects = d.step(at(1), Input::Listed(vec![app("a"), app("b")]));
+        // The first rule decides about `b`, whatever its namespace.
+        assert_eq!(requested(&effects), ["b"]);
+        assert!(effects.contains(&Effect::AskNamespaces), "{effects:?}");
+        d
+    };
+    let mut skipped = start();
+    let batch = namespaces(rules(), &[("default", "batch")]);
+    assert_eq!(requested(&skipped.step(at(2), Input::Settings(batch))), [""; 0]);
+    assert_eq!(skipped.status(at(9)).counts.untouched, 1);
+
+    let mut other = start();
+    let web = namespaces(rules(), &[("default", "web")]);
+    assert_eq!(requested(&other.step(at(2), Input::Settings(web))), ["a"]);
+
+    let mut unknown = start();
+    assert_eq!(unknown.next_wake(), Some(at(4)));
+    let effects = unknown.step(at(5), Input::Tick);
+    assert_eq!(requested(&effects), ["a"], "a rule does not match by labels that are not known");
+    assert_eq!(notes(&effects), [&Note::NamespaceUnknown { pod: key("a") }]);
+    assert_eq!(notes(&unknown.step(at(6), Input::Tick)).len(), 0);
+    // They count as soon as they are known.
+    let batch = namespaces(rules(), &[("default", "batch")]);
+    let effects = unknown.step(at(7), Input::Settings(batch));
+    let cancel = Effect::Dispatch(DispatchInput::Cancel { uid: uid("a") });
+    assert!(effects.contains(&cancel), "{effects:?}");
+}
+
 #[test]
 fn a_change_of_the_rules_counts_at_once() {
     let mut d = drain_by(Vec::new(), limits(3600));

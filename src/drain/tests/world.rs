@@ -400,7 +400,9 @@ impl World {
                     Later::Feed(node.clone(), Input::Node(NodeCondition::StillUnreachable)),
                 ),
                 // Only a drain that waits for volumes asks for them.
-                Effect::AskVolumes | Effect::StopAskingVolumes => unreachable!("{effect:?}"),
+                Effect::AskNamespaces | Effect::AskVolumes | Effect::StopAskingVolumes => {
+                    unreachable!("{effect:?}")
+                }
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
                 Effect::Relist => {
                     self.judge.relisted(self.now, node);

@@ -221,6 +221,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
         Effect::Ask(Question::Volumes(_)) => "ask for volumes",
         Effect::StopAskingState(_) => "stop asking for the instance",
+        Effect::Ask(Question::Namespaces(_)) => "ask for namespaces",
         Effect::Ask(Question::Node(_)) => "read the node",
         Effect::Ask(Question::DaemonSet { .. }) => "ask for the DaemonSet",
         Effect::KeepAlive { .. } => "keep alive",

@@ -68,3 +68,91 @@ fn a_rule_counts_on_the_nodes_with_its_labels_as_these_change() {
     world.step(Input::PodRules(all_wait()));
     assert_eq!(waiting(&world, &held()), 1);
 }
+
+/// Pods of namespaces of the team `batch` wait.
+fn team_waits() -> Arc<PodRules> {
+    let namespace_labels = "team=batch".parse().unwrap();
+    let rule = PodRule {
+        place: RulePlace::default(),
+        matches: PodMatch { namespace_labels, ..PodMatch::default() },
+        behavior: PodBehavior::WaitCompleted,
+        max_grace_period: None,
+        force_after: None,
+    };
+    Arc::new(PodRules::new(vec![rule]).unwrap())
+}
+
+fn read(team: &str) -> Input {
+    let labels = [("team".to_owned(), team.to_owned())].into();
+    Input::NamespacesRead {
+        keys: ["team".to_owned()].into(),
+        found: Ok([("default".to_owned(), labels)].into_iter().collect()),
+    }
+}
+
+fn failed() -> Input {
+    let found = Err("forbidden".to_owned());
+    Input::NamespacesRead { keys: ["team".to_owned()].into(), found }
+}
+
+/// How often the effects ask for namespaces.
+fn asks(effects: &[Effect]) -> usize {
+    words(effects).into_iter().filter(|word| *word == "ask for namespaces").count()
+}
+
+/// Ticks once a second for this long; returns how often namespaces were asked for.
+fn asks_within(world: &mut World, seconds: u64) -> usize {
+    let step = |world: &mut World| {
+        world.now += 1;
+        asks(&world.step(Input::Tick))
+    };
+    (0..seconds).map(|_| step(world)).sum()
+}
+
+#[test]
+fn labels_of_namespaces_are_asked_for_when_a_pod_needs_them_and_every_minute() {
+    let node = held();
+    let mut world = World::confirmed();
+    world.step(Input::PodRules(team_waits()));
+    world.accepts(&node);
+    world.sees("drain", "t1", ActionSeen::Open);
+    let pod = Pod { node: Some(node.name.clone()), ..drain::tests::pod("a") };
+    let listed = Input::Pods(node.name.clone(), drain::Input::Listed(vec![pod]));
+    assert_eq!(asks(&world.step(listed)), 1);
+    assert_eq!(asks_within(&mut world, 2), 0, "an answer is under way");
+    world.step(read("batch"));
+    assert_eq!(waiting(&world, &node), 1);
+    assert_eq!(asks_within(&mut world, 59), 0);
+    assert_eq!(asks_within(&mut world, 2), 1, "it is read again");
+    world.step(read("web"));
+    assert_eq!(waiting(&world, &node), 0, "the namespace has another label");
+    // Answers about other labels do not count, and rules without these labels ask for nothing.
+    world.step(Input::PodRules(all_wait()));
+    world.step(read("batch"));
+    assert_eq!(asks_within(&mut world, 200), 0);
+}
+
+#[test]
+fn a_failure_is_reported_once_and_the_labels_that_were_read_last_stay_in_force() {
+    let node = held();
+    let mut world = World::confirmed();
+    world.step(Input::PodRules(team_waits()));
+    listed(&mut world, &node);
+    world.step(read("batch"));
+    asks_within(&mut world, 61);
+    let unknown = |effects: Vec<Effect>| {
+        let is = |effect: &Effect| {
+            matches!(effect, Effect::ReportFleet(FleetEvent::NamespacesUnknown(_)))
+        };
+        effects.iter().filter(|effect| is(effect)).count()
+    };
+    assert_eq!(unknown(world.step(failed())), 1);
+    assert_eq!(waiting(&world, &node), 1);
+    assert_eq!(asks_within(&mut world, 12), 1, "it is tried again after ten seconds");
+    assert_eq!(unknown(world.step(failed())), 0);
+    asks_within(&mut world, 12);
+    let effects = world.step(read("batch"));
+    let is_known =
+        |effect: &Effect| matches!(effect, Effect::ReportFleet(FleetEvent::NamespacesKnown));
+    assert!(effects.iter().any(is_known), "{effects:?}");
+}

@@ -116,3 +116,45 @@ async fn a_rule_of_a_new_node_label_counts_in_a_drain_that_has_begun() {
     assert!(between(changed, scene.evicted("job")) < 15.0);
     scene.end().await;
 }
+
+impl Scene {
+    /// Gives the namespace of the pods this label `team`.
+    fn team(&self, team: &str) {
+        self.stage.world.kube.edit("namespaces", "", "shop", |namespace| {
+            namespace["metadata"]["labels"]["team"] = team.into();
+        });
+    }
+}
+
+const TEAM_WAITS: &str = "rules: [{match: {namespaceLabels: team=batch}, behavior: WaitCompleted}]";
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_reads_the_labels_of_the_namespace_as_they_change() {
+    let rules = Rules::new("namespace-labels", TEAM_WAITS);
+    let scene = Scene::hooked(974, 2, &[&rules.flag()]).await;
+    scene.app("job", graceful(30, 5));
+    scene.team("batch");
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.pass(30).await;
+    assert_eq!(scene.removals("job"), [], "it waits");
+    scene.team("web");
+    let changed = scene.stage.clock.now();
+    scene.completed(0, 120).await;
+    assert!(between(changed, scene.evicted("job")) < 62.0);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_goes_after_three_seconds_if_the_namespaces_cannot_be_listed() {
+    let rules = Rules::new("namespaces-denied", TEAM_WAITS);
+    let scene = Scene::hooked(975, 2, &[&rules.flag()]).await;
+    scene.app("job", graceful(30, 5));
+    scene.team("batch");
+    scene.stage.world.kube.deny("list", "namespaces");
+    scene.stage.pass(5).await;
+    let accepted = scene.terminate(0).await;
+    scene.completed(0, 60).await;
+    about(between(accepted, scene.evicted("job")), 3.0, 1.5);
+    scene.end().await;
+}
