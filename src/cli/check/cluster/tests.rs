@@ -38,6 +38,15 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     let delete = "delete nodes".to_owned();
     assert!(!words(&["--out-of-service-taint"]).contains(&delete));
     assert!(words(&["--delete-node"]).contains(&delete));
+    let namespaces = "list namespaces".to_owned();
+    assert!(!all.contains(&namespaces), "{all:?}");
+    let file = std::env::temp_dir().join(format!("sundown-check-{}.yaml", std::process::id()));
+    let rules = "rules: [{match: {namespaceLabels: team=web}, behavior: Skip}]";
+    std::fs::write(&file, rules).unwrap();
+    let reads_labels = format!("--rules-file={}", file.display());
+    assert!(words(&[&reads_labels]).contains(&namespaces));
+    assert!(!words(&["--dry-run", &reads_labels]).contains(&namespaces));
+    std::fs::remove_file(&file).unwrap();
     let by_flag =
         ["--disruption-target", "--maintenance-condition", "--drain-conditions", "--delete-node"];
     let dry = words(&[&["--dry-run"][..], &by_flag].concat());
