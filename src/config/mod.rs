@@ -4,6 +4,7 @@
 //! in a [`Config`] are validated and have the types of `domain`. The page `docs/configuration.md`
 //! is generated from the same flags ([`document`]), and a test compares it with them.
 
+mod any_value;
 mod args;
 pub mod defaults;
 mod error;

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 use wildmatch::WildMatch;
 
-use super::values::parse_duration;
+use super::{
+    any_value::{Value, given, list, map},
+    values::parse_duration,
+};
 use crate::domain::{
     ForceAfter, MAX_POD_GROUPS, MAX_POD_RULES, PodBehavior, PodMatch, PodRule, PodRules, RulePlace,
     Selector, seconds,
@@ -25,16 +28,26 @@ const QUOTED: usize = 60;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RulesFile {
+    #[serde(deserialize_with = "list")]
     rules: Vec<Spanned<Rule>>,
+}
+
+/// The file, whatever its rules contain.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopLevel {
+    #[serde(rename = "rules", deserialize_with = "list")]
+    _rules: Vec<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Rule {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "map")]
     r#match: Match,
-    behavior: Behavior,
-    order: Option<i32>,
+    behavior: Spanned<Value>,
+    #[serde(default, deserialize_with = "given")]
+    order: Option<Spanned<Value>>,
     max_grace_period: Option<Spanned<String>>,
     force_after: Option<Spanned<String>>,
 }
@@ -42,14 +55,19 @@ struct Rule {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 struct Match {
-    namespaces: Vec<Spanned<String>>,
-    pod_labels: Option<Spanned<String>>,
-    owner_kinds: Vec<Spanned<String>>,
-    node_labels: Option<Spanned<String>>,
-    namespace_labels: Option<Spanned<String>>,
+    #[serde(deserialize_with = "given")]
+    namespaces: Option<Spanned<Value>>,
+    #[serde(deserialize_with = "given")]
+    pod_labels: Option<Spanned<Value>>,
+    #[serde(deserialize_with = "given")]
+    owner_kinds: Option<Spanned<Value>>,
+    #[serde(deserialize_with = "given")]
+    node_labels: Option<Spanned<Value>>,
+    #[serde(deserialize_with = "given")]
+    namespace_labels: Option<Spanned<Value>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Behavior {
     Evict,
     Skip,
@@ -70,12 +88,8 @@ pub(crate) fn parse(text: &str) -> Result<PodRules, String> {
     if text.len() as u64 > LONGEST {
         return Err(format!("the file has more than {} KiB; shorten it", LONGEST / 1024));
     }
-    // Only the first line: the others repeat a part of the file.
-    let first_line = |error: serde_saphyr::Error| {
-        let error = error.to_string();
-        format!("{}; write `rules:` and a list of rules", error.lines().next().unwrap_or_default())
-    };
-    let file: RulesFile = serde_saphyr::from_str(text).map_err(first_line)?;
+    let file: RulesFile =
+        serde_saphyr::from_str(text).map_err(|error| with_remedy(&error, text))?;
     let rules: Result<Vec<PodRule>, String> =
         file.rules.into_iter().enumerate().map(|(number, rule)| rule_of(number, rule)).collect();
     let rules = rules?;
@@ -92,9 +106,37 @@ pub(crate) fn parse(text: &str) -> Result<PodRules, String> {
     })
 }
 
+/// An error of the parser, and what to write instead unless the error shows that itself.
+fn with_remedy(error: &serde_saphyr::Error, text: &str) -> String {
+    let error = error.to_string();
+    // Only the first line: the others repeat a part of the file.
+    let error = error.lines().next().unwrap_or_default();
+    if serde_saphyr::from_str::<Value>(text).is_err() {
+        format!("{error}; write one YAML document, with each key once")
+    } else if serde_saphyr::from_str::<TopLevel>(text).is_err() {
+        format!("{error}; write `rules:` and a list of rules")
+    } else {
+        error.to_owned()
+    }
+}
+
 fn rule_of(number: usize, rule: Spanned<Rule>) -> Result<PodRule, String> {
     let (line, rule) = (rule.referenced.line(), rule.value);
-    let behavior = match (rule.behavior, rule.order) {
+    let field = |name: &str| format!("rules[{number}].{name}");
+    let behavior = match rule.behavior.value.text() {
+        Some("Evict") => Behavior::Evict,
+        Some("Skip") => Behavior::Skip,
+        Some("WaitCompleted") => Behavior::WaitCompleted,
+        _ => {
+            let remedy = "use Evict, Skip or WaitCompleted";
+            return Err(wrong_value(&field("behavior"), &rule.behavior, remedy));
+        }
+    };
+    let order = |order: &Spanned<Value>| {
+        let remedy = "use a whole number from -2147483648 to 2147483647";
+        order.value.whole().ok_or_else(|| wrong_value(&field("order"), order, remedy))
+    };
+    let behavior = match (behavior, rule.order.as_ref().map(order).transpose()?) {
         (Behavior::Evict, order) => PodBehavior::Evict(order),
         (Behavior::Skip, None) => PodBehavior::Skip,
         (Behavior::WaitCompleted, None) => PodBehavior::WaitCompleted,
@@ -104,7 +146,6 @@ fn rule_of(number: usize, rule: Spanned<Rule>) -> Result<PodRule, String> {
             ));
         }
     };
-    let field = |name: &str| format!("rules[{number}].{name}");
     let grace = |text: &Spanned<String>| {
         let remedy = "use a duration from 1s to 48h, such as 10m";
         parse_duration(&text.value)
@@ -118,40 +159,71 @@ fn rule_of(number: usize, rule: Spanned<Rule>) -> Result<PodRule, String> {
     };
     Ok(PodRule {
         place: RulePlace { number: number + 1, line },
-        matches: match_of(number, &rule.r#match, line)?,
+        matches: match_of(number, &rule.r#match)?,
         behavior,
         max_grace_period: rule.max_grace_period.as_ref().map(grace).transpose()?,
         force_after: rule.force_after.as_ref().map(force).transpose()?,
     })
 }
 
-fn match_of(number: usize, of: &Match, line: u64) -> Result<PodMatch, String> {
+fn match_of(number: usize, of: &Match) -> Result<PodMatch, String> {
     let field = |name: &str| format!("rules[{number}].match.{name}");
-    for (name, list) in [("namespaces", &of.namespaces), ("ownerKinds", &of.owner_kinds)] {
-        if list.len() > MOST_ENTRIES {
-            let field = field(name);
-            return Err(format!("line {line}: {field} is too long; write at most {MOST_ENTRIES}"));
-        }
-        let is_name = |text: &str| {
-            (1..=253).contains(&text.len())
-                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.*?".contains(&b))
+    let selector = |name: &str, value: Option<&Spanned<Value>>| {
+        let Some(value) = value else { return Ok(Selector::default()) };
+        let Some(text) = value.value.text() else {
+            let remedy = "write a label selector as for `kubectl -l`, such as app=web";
+            return Err(wrong_value(&field(name), value, remedy));
         };
-        if let Some(bad) = list.iter().find(|entry| !is_name(&entry.value)) {
-            return Err(wrong(&field(name), bad, "use 1 to 253 letters, digits, `-` and `.`"));
-        }
-    }
-    let selector = |name: &str, text: Option<&Spanned<String>>| {
-        let Some(text) = text else { return Ok(Selector::default()) };
-        let selector: Result<Selector, _> = text.value.parse();
-        selector.map_err(|bad| wrong(&field(name), text, &bad.to_string()))
+        let selector: Result<Selector, _> = text.parse();
+        selector.map_err(|bad| wrong_value(&field(name), value, &bad.to_string()))
     };
+    let namespaces = names(&field("namespaces"), of.namespaces.as_ref())?;
+    let owner_kinds = names(&field("ownerKinds"), of.owner_kinds.as_ref())?;
     Ok(PodMatch {
-        namespaces: of.namespaces.iter().map(|glob| WildMatch::new(&glob.value)).collect(),
+        namespaces: namespaces.into_iter().map(WildMatch::new).collect(),
         labels: selector("podLabels", of.pod_labels.as_ref())?,
-        owner_kinds: of.owner_kinds.iter().map(|kind| kind.value.clone()).collect(),
+        owner_kinds: owner_kinds.into_iter().map(str::to_owned).collect(),
         node_labels: selector("nodeLabels", of.node_labels.as_ref())?,
         namespace_labels: selector("namespaceLabels", of.namespace_labels.as_ref())?,
     })
+}
+
+/// The entries of a list of names or globs.
+fn names<'a>(field: &str, list: Option<&'a Spanned<Value>>) -> Result<Vec<&'a str>, String> {
+    let Some(list) = list else { return Ok(Vec::new()) };
+    let Value::List(entries) = &list.value else {
+        return Err(wrong_value(field, list, "write a list, such as [batch]"));
+    };
+    if entries.len() > MOST_ENTRIES {
+        let line = list.referenced.line();
+        return Err(format!("line {line}: {field} is too long; write at most {MOST_ENTRIES}"));
+    }
+    entries.iter().map(|entry| name_of(field, entry)).collect()
+}
+
+/// An entry of a list of names or globs.
+fn name_of<'a>(field: &str, entry: &'a Spanned<Value>) -> Result<&'a str, String> {
+    let is_name = |text: &&str| {
+        (1..=253).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.*?".contains(&b))
+    };
+    let Some(text) = entry.value.text() else {
+        return Err(wrong_value(
+            field,
+            entry,
+            "write names; put numbers, true and false in quotes",
+        ));
+    };
+    let remedy = "use 1 to 253 letters, digits, `-` and `.`";
+    Some(text).filter(is_name).ok_or_else(|| wrong_value(field, entry, remedy))
+}
+
+fn wrong_value(field: &str, value: &Spanned<Value>, remedy: &str) -> String {
+    let line = value.referenced.line();
+    match value.value.shown(QUOTED) {
+        Some(quoted) => format!("line {line}: {field} is `{quoted}`; {remedy}"),
+        None => format!("line {line}: {field}: {remedy}"),
+    }
 }
 
 fn wrong(field: &str, value: &Spanned<String>, remedy: &str) -> String {
@@ -226,13 +298,56 @@ rules:
             ),
             (
                 GOOD.replace("behavior: Skip", "behavior: Ignore"),
-                &["line 13", "Ignore", "WaitCompleted"],
+                &["line 13: rules[2].behavior is `Ignore`; use Evict, Skip or WaitCompleted"],
             ),
             (GOOD.replace("order: -5", "oder: -5"), &["line 8", "oder", "order"]),
             ("rules:\n- match: {}\n".to_owned(), &["behavior", "line 2"]),
             ("rules: 5".to_owned(), &["line 1", "write `rules:` and a list"]),
             (String::new(), &["write `rules:` and a list"]),
-            ("rules: [".to_owned(), &["line 1", "write `rules:` and a list"]),
+            ("rules: [".to_owned(), &["line 1", "write one YAML document"]),
+            ("rules:".to_owned(), &["line 1", "write `rules:` and a list"]),
+            ("rules: ~".to_owned(), &["line 1", "write `rules:` and a list"]),
+            ("- behavior: Skip".to_owned(), &["line 1", "write `rules:` and a list"]),
+            ("rules: []\nrule: []".to_owned(), &["line 2", "write `rules:` and a list"]),
+            (
+                "rules: []\n---\nrules: []".to_owned(),
+                &["line ", "write one YAML document, with each key once"],
+            ),
+            (
+                GOOD.replace("order: -5", "behavior: Skip"),
+                &["line 8", "behavior", "with each key once"],
+            ),
+            (
+                GOOD.replace("-5", "1.5"),
+                &["line 8: rules[0].order: use a whole number from -2147483648"],
+            ),
+            (GOOD.replace("-5", "3000000000"), &["rules[0].order is `3000000000`; use a whole"]),
+            (GOOD.replace("-5", ""), &["line 8: rules[0].order: use a whole number"]),
+            (
+                GOOD.replace("behavior: Evict", "behavior: [Evict]"),
+                &["line 7: rules[0].behavior: use Evict, Skip or WaitCompleted"],
+            ),
+            (
+                GOOD.replace("[kube-system, team-*]", "batch"),
+                &["line 3: rules[0].match.namespaces is `batch`; write a list, such as [batch]"],
+            ),
+            (
+                GOOD.replace("[kube-system, team-*]", ""),
+                &["line 3: rules[0].match.namespaces: write a list"],
+            ),
+            (
+                GOOD.replace("kube-system", "1.5"),
+                &["line 3: rules[0].match.namespaces: write names; put numbers"],
+            ),
+            (
+                GOOD.replace("    ownerKinds: [Job]", "    ownerKinds: {Job: true}"),
+                &["line 5: rules[0].match.ownerKinds: write a list"],
+            ),
+            (
+                GOOD.replace("app in (web,api), !canary", "{app: x}"),
+                &["line 4: rules[0].match.podLabels: write a label selector as for `kubectl -l`"],
+            ),
+            ("rules:\n- behavior: Skip\n  match:\n".to_owned(), &["line 3", "podLabels"]),
             (format!("rules:{}", "\n- behavior: Skip".repeat(65)), &["65 entries", "at most 64"]),
             (
                 format!(
@@ -246,6 +361,8 @@ rules:
             ),
         ] {
             let error = parse(&text).unwrap_err();
+            let is_top_level = words.iter().any(|word| word.contains("write `rules:`"));
+            assert_eq!(error.contains("write `rules:`"), is_top_level, "{error}");
             for word in words {
                 assert!(error.contains(word), "{word:?} is not in {error:?}");
             }
