@@ -423,6 +423,28 @@ fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_scenario_follows_rules_about_pods_and_may_wait_for_no_volumes() {
+    let rules = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("rules-of-a-scenario.yaml");
+    std::fs::write(&rules, "rules: [{ match: { namespaces: [shop] }, behavior: Skip }]").unwrap();
+    let with_rules = format!("--rules-file={}", rules.display());
+    for (flag, is_skipped) in [(with_rules.as_str(), true), ("--wait-for-volumes=never", false)] {
+        let yaml = format!(
+            "{{ name: n, flags: ['{flag}'], groups: [{{ name: g, nodes: 2, hook: {{ name: h, \
+             heartbeatTimeout: 5m }} }}], workloads: [{{ kind: Deployment, namespace: shop, name: \
+             web, replicas: 1 }}], events: [{{ at: 5s, scaleIn: {{ group: g, count: 1, running: \
+             shop/web }} }}] }}"
+        );
+        let file = scenario("flags", &yaml);
+        let summary = json(&["-o", "json", "--scenario", file.to_str().unwrap()]);
+        assert_eq!(summary["atRest"], true, "{flag}: {summary:#}");
+        let node = &summary["nodes"][0];
+        assert_eq!(node["completedWith"], serde_json::json!(["CONTINUE"]), "{flag}: {node:#}");
+        let evictions = node["evictions"].as_u64().unwrap();
+        assert_eq!(evictions == 0, is_skipped, "{flag}: {node:#}");
+    }
+}
+
+#[test]
 fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
     let file = scenario(
         "full",

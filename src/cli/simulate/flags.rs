@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 45] = [
+const ALLOWED: [&str; 47] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -45,6 +45,7 @@ const ALLOWED: [&str; 45] = [
     "--pod-events",
     "--pod-order",
     "--rebalance-ttl",
+    "--rules-file",
     "--scheduled-event-interval",
     "--scheduled-lead",
     "--scheduled-window",
@@ -52,6 +53,7 @@ const ALLOWED: [&str; 45] = [
     "--spot-deadline-margin",
     "--sweep-interval",
     "--then",
+    "--wait-for-volumes",
 ];
 /// Flags that the simulation sets itself.
 const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];
