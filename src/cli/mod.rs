@@ -45,7 +45,8 @@ enum Command {
     Enroll(enroll::EnrollArgs),
     /// Send one test event: the service reports what it would do about it
     SendTest(send_test::SendTestArgs),
-    /// Show what is being drained, until when, and what holds it. Reads the cluster only
+    /// Show what is being drained, until when, and what holds it. Reads the cluster, and asks
+    /// Auto Scaling for 2 s at most which instances it retains
     Status(status::StatusArgs),
     /// Explain what a drain does with each pod of a node, or with one pod, and what decides that.
     /// Reads the cluster only
@@ -57,7 +58,8 @@ enum Command {
     Hold(pause::HoldArgs),
     /// Let the drains go on
     Resume(pause::PauseArgs),
-    /// Make the drain of one node stop waiting for budgets, gates and `--evict-after`
+    /// Make the drain of one node stop waiting for budgets, gates, other drains and
+    /// `--evict-after`
     Force(pause::ForceArgs),
     /// End the drain of one node and complete its lifecycle actions
     Release(pause::ReleaseArgs),

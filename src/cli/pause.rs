@@ -17,7 +17,7 @@ use crate::{
         lease::{LeaseError, find_lease, pauses_all, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
-    domain::{FORCE, Node, NodeName, PAUSE, RELEASE},
+    domain::{FORCE, Node, NodeName, PAUSE, RELEASE, with_causes},
     fleet::PausedBy,
     record::{self, RecordStatus},
     runtime::{Clock, Random, Spawner},
@@ -56,7 +56,7 @@ impl Order {
 
     /// What follows. `paused_by`: what pauses the drain, as far as is known.
     fn result(self, node: &NodeName, paused_by: PausedBy) -> String {
-        let ignores = format!("the drain of {node} ignores budgets and gates");
+        let ignores = format!("the drain of {node} ignores budgets, gates and other drains");
         match (self, paused_by) {
             (Self::Release, _) => {
                 format!("The leader ends the drain of {node} and completes its lifecycle actions.")
@@ -72,9 +72,9 @@ impl Order {
                  resume {node}`, {ignores}."
             ),
             (Self::Force, PausedBy::Nothing) => format!(
-                "The drain of {node} no longer waits for budgets and gates. Sundown evicts each \
-                 pod first, and deletes it if the eviction is refused. `sundown status {node}` \
-                 shows what is left."
+                "The drain of {node} no longer waits for budgets, gates and other drains. Sundown \
+                 evicts each pod first, and deletes it if the eviction is refused. `sundown status \
+                 {node}` shows what is left."
             ),
         }
     }
@@ -220,18 +220,36 @@ fn order(
         annotate(client.clone(), &node, order.annotation(), Some("true")).await?;
         let are_all_paused = match lease {
             Some(lease) => are_all_paused(&client, lease).await,
-            None => false,
+            None => Ok(false),
         };
-        print_line(&order.result(&node, PausedBy::of(are_all_paused, found.paused())));
+        print_line(&ordered(order, &node, &are_all_paused, found.paused()));
         Ok(())
     })
 }
 
-/// Whether all drains are paused. `false` if the Lease cannot be read: the order holds all the
-/// same.
-async fn are_all_paused(client: &kube::Client, lease: &LeaseArgs) -> bool {
-    let found = find_lease(client, &lease_search(lease)).await;
-    found.ok().flatten().is_some_and(|(_, lease)| pauses_all(&lease))
+/// The result of an order. If the Lease could not be read, the order holds all the same, but it may
+/// have no effect yet.
+fn ordered(
+    order: Order,
+    node: &NodeName,
+    are_all_paused: &Result<bool, LeaseError>,
+    is_paused: bool,
+) -> String {
+    let all = are_all_paused.as_ref().is_ok_and(|all| *all);
+    let result = order.result(node, PausedBy::of(all, is_paused));
+    match are_all_paused {
+        Ok(_) => result,
+        Err(error) => {
+            let why = with_causes(error);
+            format!("{result} It is not known whether all drains are paused: {why}.")
+        }
+    }
+}
+
+/// Whether all drains are paused. Without a Lease, they are not.
+async fn are_all_paused(client: &kube::Client, lease: &LeaseArgs) -> Result<bool, LeaseError> {
+    let found = find_lease(client, &lease_search(lease)).await?;
+    Ok(found.is_some_and(|(_, lease)| pauses_all(&lease)))
 }
 
 /// Finds a node by its name, its instance ID, or the first label of its name.
@@ -307,6 +325,7 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Ex
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::lease::LeasePlace;
 
     fn node(annotations: &[(&str, &str)], is_tainted: bool) -> Node {
         let taint = crate::domain::Taint {
@@ -349,7 +368,7 @@ mod tests {
             (
                 Order::Force,
                 PausedBy::Nothing,
-                "The drain of n no longer waits for budgets and gates",
+                "The drain of n no longer waits for budgets, gates and other drains.",
             ),
             (
                 Order::Force,
@@ -369,6 +388,14 @@ mod tests {
         ] {
             let text = order.result(&"n".into(), paused_by);
             assert!(text.contains(words), "{text} instead of {words}");
+        }
+        let place = LeasePlace { namespace: "a".to_owned(), name: "b".to_owned() };
+        let error = || Err(LeaseError::missing(&place));
+        for (are_all_paused, is_unknown) in [(Ok(false), false), (Ok(true), false), (error(), true)]
+        {
+            let text = ordered(Order::Force, &"n".into(), &are_all_paused, false);
+            let unknown = "It is not known whether all drains are paused: ";
+            assert_eq!(text.contains(unknown), is_unknown, "{text}");
         }
         let refused = NoDrain { node: "n".into(), why: "why".to_owned(), order: Order::Force };
         assert!(refused.to_string().contains("so there is nothing to force"), "{refused}");

@@ -31,6 +31,10 @@ fn a_bad_file_with_rules_is_an_error_at_the_start() {
         run(&["--queue-url", QUEUE, "--rules-file", file.to_str().unwrap()])
     };
     assert_eq!(started("rules: [{behavior: Skip}]").unwrap().pod_rules.count(), 1);
+    let path = file.to_str().unwrap();
+    let never = ["--force-after", "never", "--disruption-target", "--rules-file", path];
+    let config = run(&[&["--queue-url", QUEUE][..], &never].concat()).unwrap();
+    assert!(without_effect(&config).is_empty(), "rules may set forceAfter later");
     let error = started("rules:\n- behavior: Evict\n  forceAfter: soon\n").unwrap_err();
     for words in
         ["--rules-file (SUNDOWN_RULES_FILE)", "line 3: rules[0].forceAfter is `soon`", "never"]

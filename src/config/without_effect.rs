@@ -102,7 +102,10 @@ pub fn without_effect(config: &Config) -> Vec<WithoutEffect> {
         ),
         (
             "--disruption-target",
-            drain.disruption_target && matches!(drain.force_after, ForceAfter::Never),
+            drain.disruption_target
+                && matches!(drain.force_after, ForceAfter::Never)
+                // A rule may set another time.
+                && drain.rules_file.is_none(),
             &|| {
                 "--force-after is `never`, so Sundown never deletes a pod whose eviction was refused; \
                  set another --force-after, or remove the flag".to_owned()

@@ -20,7 +20,8 @@ pub const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
 pub const PAUSE: &str = "sundown.dev/pause";
 /// Annotation of a Node: `"true"` = end this drain and complete its open lifecycle actions.
 pub const RELEASE: &str = "sundown.dev/release";
-/// Annotation of a Node: `"true"` = do not wait for budgets and gates any longer in this drain.
+/// Annotation of a Node: `"true"` = do not wait for budgets, gates and other drains any longer in
+/// this drain.
 pub const FORCE: &str = "sundown.dev/force";
 /// The key of an annotation that holds the evictions of a drain, up to its name
 /// ([`super::GateKind`]).

@@ -163,6 +163,13 @@ impl PodRules {
         self.rules.get(position)
     }
 
+    /// A rule lets pods be deleted whose eviction is refused, whatever `--force-after` is.
+    #[must_use]
+    pub fn may_force(&self) -> bool {
+        let of_rules = self.rules.iter().filter_map(|rule| rule.force_after);
+        of_rules.into_iter().any(|force| force != ForceAfter::Never)
+    }
+
     /// How many rules there are.
     #[must_use]
     pub const fn count(&self) -> usize {
@@ -365,6 +372,21 @@ mod tests {
         let numbered = |most| (1..=most).map(|n| Evict(Some(n))).collect::<Vec<_>>();
         assert!(all(&numbered(7)).is_some() && all(&numbered(8)).is_none());
         assert!(all(&[Skip; MAX_POD_RULES]).is_some() && all(&[Skip; 65]).is_none());
+    }
+
+    #[test]
+    fn a_rule_may_force_pods_if_its_own_force_after_is_not_never() {
+        for (force_after, expected) in [
+            (None, false),
+            (Some(ForceAfter::Never), false),
+            (Some(ForceAfter::Deadline), true),
+            (Some(ForceAfter::Share(0.5)), true),
+        ] {
+            let first = rule(PodMatch::default(), PodBehavior::Skip);
+            let rule = PodRule { force_after, ..rule(PodMatch::default(), PodBehavior::Skip) };
+            let rules = PodRules::new(vec![first, rule]).unwrap();
+            assert_eq!(rules.may_force(), expected, "{force_after:?}");
+        }
     }
 
     #[test]

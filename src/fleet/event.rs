@@ -258,6 +258,8 @@ pub struct End {
     pub outcome: Outcome,
     /// The pods of the node were listed at least once.
     pub pods_are_known: bool,
+    /// How many pods were left alone because they ask for it, or because a rule says so.
+    pub skipped: usize,
     /// The time from the first accept to the end.
     pub took: Duration,
     /// The Node as the drain last saw it.

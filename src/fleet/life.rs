@@ -329,6 +329,7 @@ impl Fleet {
         }
         let Some(state) = self.drains.get_mut(name) else { return };
         let pods_are_known = state.drain().is_some_and(Drain::has_listed_pods);
+        let skipped = state.drain().map_or(0, |drain| drain.skipped().values().sum());
         // From now on, neither a proof nor the state of the kubelet changes anything.
         state.verifying.clear();
         self.out.push(Effect::StopVerifying(name.clone()));
@@ -341,8 +342,15 @@ impl Fleet {
         let took = now.since_or_zero(accepted.unwrap_or(state.resumed_at));
         let (node, instance, interruptions) =
             (Arc::clone(&state.node), state.instance.clone(), state.interruptions.clone());
-        let end =
-            End { outcome: outcome.clone(), pods_are_known, took, node, instance, interruptions };
+        let end = End {
+            outcome: outcome.clone(),
+            pods_are_known,
+            skipped,
+            took,
+            node,
+            instance,
+            interruptions,
+        };
         self.out.report(name, DrainEvent::Ended(Box::new(end)));
         self.begin_completion(name, outcome);
         self.begin_waiting_completions();

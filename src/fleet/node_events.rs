@@ -1,5 +1,5 @@
-//! Events on nodes whose drain is paused, whose pods are blocked or come back, whose volumes are
-//! still attached, or whose lifecycle actions are kept open: which ones, and how often.
+//! Events on nodes whose drain is paused or held back, whose pods are blocked or come back, whose
+//! volumes are still attached, or whose lifecycle actions are kept open: which ones, and how often.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{
     texts::{came_back, list},
 };
 use crate::{
-    domain::{Moment, NodeName, seconds},
+    domain::{Moment, NodeName, PaceHold, seconds},
     drain::{BlockedPod, Settings},
 };
 
@@ -22,7 +22,7 @@ const NODES_PER_SECOND: usize = 100;
 const INTERVAL_CHANGED: Duration = seconds(300);
 /// The interval between two equal Events. The recorder counts equal Events of ten minutes as one;
 /// an API server drops an Event after an hour.
-const INTERVAL_UNCHANGED: Duration = seconds(540);
+pub(super) const INTERVAL_UNCHANGED: Duration = seconds(540);
 
 /// The words around the end of a drain in the Event `Blocked`.
 const ENDS_BEFORE: &str = "The drain ends at ";
@@ -52,6 +52,8 @@ pub(super) struct ReportedEvents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CurrentState {
     paused: bool,
+    /// Why other drains hold the drain, if that is to be reported again.
+    held_back: Option<PaceHold>,
     /// The text of the Event about blocked pods; `None` if no pod is blocked.
     blocked: Option<String>,
     /// The text of the Event about volumes that are attached; `None` if the drain waits for none.
@@ -69,6 +71,7 @@ struct CurrentState {
 enum NodeEvent {
     Paused,
     Resumed,
+    HeldBack(PaceHold),
     Blocked(String),
     Volumes(String),
     ComeBack(String),
@@ -88,6 +91,9 @@ impl ReportedEvents {
         if self.paused != node.paused {
             self.paused = node.paused;
             return Some(if node.paused { NodeEvent::Paused } else { NodeEvent::Resumed });
+        }
+        if let Some(why) = node.held_back {
+            return Some(NodeEvent::HeldBack(why));
         }
         if let Some(text) = node.blocked.as_ref().filter(|_| !node.paused)
             && is_text_due(self.blocked.as_ref(), text, now)
@@ -151,6 +157,10 @@ impl Fleet {
         let event = match event {
             NodeEvent::Paused => DrainEvent::Paused { by: state.paused_by },
             NodeEvent::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
+            NodeEvent::HeldBack(why) => {
+                let Some(until) = state.limits.held_until else { return false };
+                state.pace.report(why, until, now)
+            }
             NodeEvent::Blocked(text) => DrainEvent::Blocked(text),
             NodeEvent::Volumes(text) => DrainEvent::VolumesAttached(text),
             NodeEvent::ComeBack(text) => DrainEvent::PodsComeBack(text),
@@ -175,6 +185,7 @@ impl Fleet {
             owners.iter().map(|left| came_back(&left.namespace, &left.owner, left.new)).collect();
         Some(CurrentState {
             paused: state.paused_by.is_paused(),
+            held_back: state.pace.to_repeat(now).filter(|_| state.limits.held_until.is_some()),
             blocked: if state.paused_by.is_paused() {
                 None
             } else {
@@ -238,6 +249,7 @@ mod tests {
     fn node(blocked: &str) -> CurrentState {
         CurrentState {
             paused: false,
+            held_back: None,
             blocked: Some(blocked.to_owned()).filter(|b| !b.is_empty()),
             volumes: None,
             came_back: None,

@@ -14,6 +14,7 @@
 //! | `--max-drains-per-group` is set, and its group is not known yet | held: [`PaceHold::GroupUnknown`] |
 //! | as many nodes of its group are drained as `--max-drains-per-group` allows | held: [`PaceHold::Group`] |
 //! | as many nodes are drained as `--max-voluntary` allows | held: [`PaceHold::InAll`] |
+//! | one of the last four with the drains that the last leader may have begun | held: [`PaceHold::Undecided`] |
 //! | anything else | it begins |
 //!
 //! The drains are taken in the order of their accepts, then of their names. A new leader does not
@@ -90,7 +91,7 @@ pub(super) enum Verdict {
 }
 
 /// The nodes that are drained at this moment.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Drained<'a> {
     in_all: usize,
     of_group: BTreeMap<&'a GroupName, usize>,
@@ -132,6 +133,7 @@ pub(super) fn verdicts(
 ) -> BTreeMap<NodeName, Verdict> {
     let mut verdicts = BTreeMap::new();
     let mut drained = Drained::default();
+    let mut may_have_begun = Vec::new();
     let mut waiting = Vec::new();
     for drain in drains {
         match (drain.cause, drain.stage) {
@@ -146,17 +148,25 @@ pub(super) fn verdicts(
                 verdicts.insert(drain.node.clone(), Verdict::Begins);
             }
             (Cause::CanWait(_), Stage::MayHaveBegun) => {
-                drained.count(drain);
+                may_have_begun.push(drain);
                 verdicts.insert(drain.node.clone(), Verdict::Held(PaceHold::Undecided));
             }
             (Cause::CanWait(_), Stage::Ready) => waiting.push(drain),
         }
     }
     waiting.sort_by_key(|drain| (!drain.is_terminating, drain.accepted, drain.node));
+    // Those that are known to be drained, and these together with those that may be.
+    let mut at_most = drained.clone();
+    for drain in may_have_begun {
+        at_most.count(drain);
+    }
     for drain in waiting {
-        let verdict = drained.hold(limits, drain).map_or(Verdict::Begins, Verdict::Held);
+        let known = drained.hold(limits, drain);
+        let held = at_most.hold(limits, drain).map(|_| known.unwrap_or(PaceHold::Undecided));
+        let verdict = held.map_or(Verdict::Begins, Verdict::Held);
         if verdict == Verdict::Begins {
             drained.count(drain);
+            at_most.count(drain);
         }
         verdicts.insert(drain.node.clone(), verdict);
     }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    DrainEvent, Effect, Fleet, Question,
+    DrainEvent, Effect, Fleet, Question, node_events,
     node_state::NodeState,
     pace::{self, Cause, Group, PacedDrain, Stage, Verdict},
 };
@@ -48,11 +48,6 @@ impl Pacing {
         self.waiting.remove(name);
         self.is_due = true;
     }
-
-    /// How many drains are held back.
-    pub(super) fn held(&self) -> usize {
-        self.waiting.len()
-    }
 }
 
 /// Whether one drain may begin.
@@ -60,8 +55,8 @@ impl Pacing {
 pub(super) struct PaceState {
     /// Why it has not begun. `None`: it has begun, and other drains hold it no longer.
     hold: Option<PaceHold>,
-    /// The hold that was reported last; `None`: none was, or its end was reported, too.
-    reported: Option<PaceHold>,
+    /// The hold that was reported last, and when; `None`: none was, or its end was reported, too.
+    reported: Option<(PaceHold, Moment)>,
     group: KnownGroup,
     /// When this leader took the drain over; `None`: it accepted it itself.
     taken_over_at: Option<Moment>,
@@ -103,6 +98,19 @@ impl PaceState {
             taken_over_at: Some(now).filter(|_| !began_here),
             seen: SeenNode::of(node),
         }
+    }
+
+    /// The hold that is to be reported again.
+    pub(super) fn to_repeat(&self, now: Moment) -> Option<PaceHold> {
+        let (why, at) = self.reported?;
+        let is_due = now >= at.plus(node_events::INTERVAL_UNCHANGED);
+        self.hold.filter(|hold| *hold == why && is_due)
+    }
+
+    /// Notes that this hold is reported, and returns its Event.
+    pub(super) const fn report(&mut self, why: PaceHold, until: Moment, now: Moment) -> DrainEvent {
+        self.reported = Some((why, now));
+        DrainEvent::PaceHolds { why, until }
     }
 
     fn was_just_asked(&self, now: Moment) -> bool {
@@ -280,11 +288,10 @@ impl Fleet {
             }
             (Some(PaceHold::Undecided), _) | (_, None) => None,
             (Some(PaceHold::GroupUnknown), _) if state.pace.was_just_asked(self.now) => None,
-            (Some(why), Some(_)) if state.pace.reported == Some(why) => None,
-            (Some(why), Some(until)) => {
-                state.pace.reported = Some(why);
-                Some(DrainEvent::PaceHolds { why, until })
+            (Some(why), Some(_)) if state.pace.reported.is_some_and(|(told, _)| told == why) => {
+                None
             }
+            (Some(why), Some(until)) => Some(state.pace.report(why, until, self.now)),
         };
         if let Some(event) = event {
             self.out.report(name, event);
@@ -292,6 +299,13 @@ impl Fleet {
         if has_changed {
             self.refresh_limits(name);
         }
+    }
+
+    /// How many drains are held back. A drain counts that nothing but other drains holds.
+    pub(super) fn held_back(&self) -> usize {
+        let waiting = self.pacing.waiting.iter().filter_map(|name| self.drains.get(name));
+        let holds = waiting.filter_map(|state| state.pace.hold);
+        holds.filter(|hold| *hold != PaceHold::Undecided).count()
     }
 
     /// How many nodes Sundown manages, if a flag needs that.

@@ -63,7 +63,7 @@ impl Fleet {
         }
         counts.paused =
             self.drains.values().filter(|state| state.is_draining() && state.node.paused()).count();
-        counts.held_back = self.pacing.held();
+        counts.held_back = self.held_back();
         self.out.report_of_fleet(FleetEvent::Counts(counts));
     }
 

@@ -142,7 +142,7 @@ async fn force_deletes_what_a_budget_refuses_and_is_refused_without_a_drain() {
     assert!(!stage.is_completed(&instances[0]));
     let forced = stage.person(&["force", &instances[0]]).await;
     assert_eq!(forced.code, Some(0), "{}", forced.err);
-    assert!(forced.out.contains("no longer waits for budgets and gates"), "{}", forced.out);
+    assert!(forced.out.contains("no longer waits for budgets, gates"), "{}", forced.out);
     stage.until("the action is completed", || stage.is_completed(&instances[0])).await;
     assert!(stage.evicted().is_empty(), "each was deleted past the budget");
 }

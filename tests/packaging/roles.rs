@@ -100,6 +100,13 @@ fn without_force_nothing_can_delete_a_pod() {
                 && objects.contains_key("Role/sundown")
         );
     }
+    // Rules can force pods, too, and the chart does not know them.
+    let of_rules = ["--set", "config.rulesFile=/etc/sundown/rules.yaml"];
+    let ruled = |args: &[&str]| tools.objects("minimal", &[args, &of_rules].concat());
+    let objects = ruled(&["--set", "config.forceAfter=never"]);
+    assert!(objects.contains_key("ClusterRole/sundown-force"));
+    let objects = ruled(&["--set", "rbac.force=false"]);
+    assert!(!objects.contains_key("ClusterRole/sundown-force"));
     // A dry run has no such right to leave out.
     tools.objects("trial", &["--set", "rbac.force=false"]);
 }

@@ -42,13 +42,12 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
     let everywhere =
         |right: &Right| Needed { right: *right, namespace: String::new(), name: String::new() };
     let of_pods = [Target::ListPods, Target::WatchPods];
+    let may_force = config.drain.force_after != ForceAfter::Never || config.pod_rules.may_force();
     // A dry run drains nothing and holds no Lease.
     let used = Target::ALL.into_iter().filter(|t| match t {
-        Target::DeletePod => config.drain.force_after != ForceAfter::Never,
+        Target::DeletePod => may_force,
         // Only before a forced deletion.
-        Target::PatchPodStatus => {
-            config.drain.disruption_target && config.drain.force_after != ForceAfter::Never
-        }
+        Target::PatchPodStatus => config.drain.disruption_target && may_force,
         Target::PatchNodeStatus => {
             let of_changes = config.drain.maintenance_condition
                 && config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore;

@@ -9,14 +9,15 @@ use tokio::time::Instant;
 
 use super::facts::{RetainedFact, RetainedFacts};
 use crate::{
-    aws::{Advice, AutoScaling, Group, GroupFilter, WarmPool},
+    aws::{Advice, AutoScaling, AwsError, Group, GroupFilter, Outcome, WarmPool},
     cli::people::{advised, connect},
     config::{AwsArgs, PublishedService},
     domain::{GroupName, InstanceId, is_retained, seconds},
 };
 
-/// How long all calls together may take.
-const LIMIT: Duration = seconds(15);
+/// How long all calls together may take. The cluster is read meanwhile. When AWS does not answer, a
+/// person waits for the drains, not for this list.
+const LIMIT: Duration = seconds(2);
 /// How long `--watch` shows an answer: the rate of these calls is shared with other tools.
 const KEPT: Duration = seconds(60);
 /// The most warm pools that are asked for, and how many of them at once.
@@ -96,7 +97,7 @@ impl AskAws {
         let mut groups: BTreeMap<GroupName, Group> = BTreeMap::new();
         for filter in GroupFilter::of_cluster(cluster) {
             let found = autoscaling.groups(&[filter]).await;
-            let found = found.map_err(|error| advised(error, POLICY))?;
+            let found = found.map_err(problem)?;
             groups.extend(found.into_iter().map(|group| (group.group.clone(), group)));
         }
         if groups.is_empty() {
@@ -126,7 +127,7 @@ async fn ask_pools(autoscaling: &AutoScaling, groups: Vec<Group>, facts: &mut Re
         (group.group, pool)
     });
     let mut answers = stream::iter(asked).buffered(POOLS_AT_ONCE);
-    let mut problem = None;
+    let mut failed = None;
     while let Some((group, WarmPool { members, result, .. })) = answers.next().await {
         let found = members.iter().filter_map(|(id, state)| retained(&group, id, state));
         facts.instances.extend(found);
@@ -134,8 +135,8 @@ async fn ask_pools(autoscaling: &AutoScaling, groups: Vec<Group>, facts: &mut Re
             Ok(()) => drop(facts.known.insert(group)),
             Err(error) => {
                 let is_denied = error.advice() == Advice::Denied;
-                let why = crate::cli::words::on_one_line(&advised(error, POLICY));
-                problem = Some(format!("that of {group} was not answered: {why}"));
+                let why = crate::cli::words::on_one_line(&problem(error));
+                failed = Some(format!("that of {group} was not answered: {why}"));
                 if is_denied {
                     break;
                 }
@@ -144,13 +145,49 @@ async fn ask_pools(autoscaling: &AutoScaling, groups: Vec<Group>, facts: &mut Re
     }
     let too_many = (left_out > 0).then(|| format!("{left_out} were not asked for"));
     facts.trouble.extend(
-        problem
+        failed
             .or(too_many)
             .map(|why| format!("Retained instances in warm pools are not all shown: {why}.")),
     );
 }
 
+/// Why a call failed. Many people have no credentials for AWS, and need no advice about that.
+fn problem(error: AwsError) -> anyhow::Error {
+    match error.outcome() {
+        Outcome::Credentials => anyhow::anyhow!("AWS takes no credentials of yours"),
+        _ => advised(error, POLICY),
+    }
+}
+
 fn retained(group: &GroupName, id: &str, state: &str) -> Option<RetainedFact> {
     let instance = id.parse::<InstanceId>().ok().filter(|_| is_retained(state))?;
     Some(RetainedFact { group: group.clone(), instance, state: state.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn aws_that_does_not_answer_is_waited_for_two_seconds_at_most_and_not_again_soon() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let flags = AwsFlags {
+            no_aws: false,
+            cluster_name: Some("shop".to_owned()),
+            aws: AwsArgs { region: Some("eu-west-1".to_owned()), aws_endpoint_url: Some(url) },
+        };
+        let asked = AskAws::new(&flags);
+        let begun = Instant::now();
+        for _ in 0..2 {
+            let facts = asked.retained(&PublishedService::default()).await;
+            let [line] = &facts.trouble[..] else { panic!("{:?}", facts.trouble) };
+            assert!(
+                line.starts_with("Instances that Auto Scaling retains are shown only"),
+                "{line}"
+            );
+            assert!(line.len() < 200 && !line.contains('\n'), "{line}");
+        }
+        assert!(begun.elapsed() < seconds(4), "{:?}", begun.elapsed());
+    }
 }

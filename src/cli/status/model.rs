@@ -130,6 +130,9 @@ pub(in crate::cli) struct NodeStatus {
     /// When the first of the remaining pods may be deleted by force. `None`: no pod will be, the
     /// drain is paused, or the pods cannot be listed.
     pub(in crate::cli) force_from: Option<Moment>,
+    /// The leader follows rules about pods, which may let pods be deleted at another time, or with
+    /// `--force-after=never`, too. They are not known here.
+    pub(in crate::cli) follows_rules: bool,
     /// `true`: no pod is left, or all remaining pods are already terminating.
     pub(in crate::cli) nothing_to_force: bool,
     /// `None`: the pods cannot be listed.

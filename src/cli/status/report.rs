@@ -270,6 +270,7 @@ impl Reader<'_> {
             deadline: None,
             restore_at: None,
             force_from: None,
+            follows_rules: false,
             nothing_to_force: false,
             pods: None,
             blocked: Vec::new(),
@@ -306,9 +307,9 @@ impl Reader<'_> {
         }
         if node.forced_by_hand() {
             let effect = if paused {
-                "After the pause, Sundown ignores budgets and gates."
+                "After the pause, Sundown ignores budgets, gates and other drains."
             } else {
-                "Sundown no longer waits for budgets or gates."
+                "Sundown no longer waits for budgets, gates or other drains."
             };
             remarks.push(format!("A person forces this drain (sundown.dev/force). {effect}"));
         }
@@ -333,6 +334,7 @@ impl Reader<'_> {
             deadline: None,
             restore_at: None,
             force_from: None,
+            follows_rules: false,
             nothing_to_force: false,
             pods: None,
             blocked: Vec::new(),

@@ -279,6 +279,7 @@ impl Page {
             State::RecordLost | State::NotDraining | State::Marked => String::new(),
             State::Draining if node.pods.is_none() => "?".to_owned(),
             State::Draining if node.nothing_to_force => "-".to_owned(),
+            State::Draining if rules_may_force(node) => "?".to_owned(),
             State::Draining => self.until(node.force_from, "never"),
         };
         let left =
@@ -448,6 +449,8 @@ impl Page {
                 "no pod is deleted by force while the drain is paused".to_owned()
             } else if node.nothing_to_force {
                 "no pod is left that could be forced".to_owned()
+            } else if rules_may_force(node) {
+                "not known: rules may set it (--rules-file)".to_owned()
             } else {
                 when(
                     self,
@@ -509,6 +512,14 @@ impl Page {
 }
 
 /// The kinds of a node's interruptions, the first in full.
+/// No pod is forced as far as is known here, but rules may set another time.
+const fn rules_may_force(node: &NodeStatus) -> bool {
+    node.follows_rules
+        && node.pods.is_some()
+        && node.force_from.is_none()
+        && node.deadline.is_some()
+}
+
 fn kinds(node: &NodeStatus) -> String {
     let all: BTreeSet<_> = node.interruptions.iter().map(|i| i.kind).collect();
     match (node.interruptions.first(), all.len()) {

@@ -103,6 +103,12 @@ reasons! {
          node. The message names the reason, and until when the evictions wait at the latest."
         => "Nothing. To evict at once: [how many nodes at \
             once](interruptions.md#how-many-nodes-at-once).";
+    /// The evictions of a node no longer wait for other drains.
+    DrainBegins [Normal] [Node]
+        "The evictions of a node that was held back (`DrainHeldBack`) begin: fewer nodes are being \
+         drained now, the drain has waited for as long as it can, or something has come that \
+         leaves no time."
+        => "Nothing.";
     /// Gates hold nothing.
     GatesIgnored [Normal] [Node]
         "The drain, or the completion of its lifecycle actions, does not wait for the gates on the \
@@ -113,8 +119,8 @@ reasons! {
     /// A person forces a drain.
     DrainForced [Warning] [Node]
         "A person forces the drain, with `sundown force` or the annotation `sundown.dev/force`. \
-         Sundown no longer waits for budgets or gates. It evicts each pod first, and deletes it if \
-         the eviction is refused, or finds no slot within two seconds."
+         Sundown no longer waits for budgets, gates or other drains. It evicts each pod first, and \
+         deletes it if the eviction is refused, or finds no slot within two seconds."
         => "Nothing. To let the drain wait again, remove the annotation: \
             [force a drain](operations.md#force-a-drain).";
     /// Settings of the node or of its hook are not used.
@@ -331,12 +337,13 @@ reasons! {
     /// A drain ended with no pod left.
     Drained [Normal] [Node]
         "The drain ended: no pod that counts is left, or the instance has ended. The message gives \
-         the duration."
+         the duration, and how many pods were left alone because they or rules ask for it."
         => "Nothing.";
     /// A drain ended with pods left, or before the pods were known.
     DrainEnded [Warning] [Node]
         "The drain ended with pods left, or before Sundown had listed the pods of the node. The \
-         message gives the way it ended, the duration, and the pods that are left."
+         message gives the way it ended, the duration, the pods that are left, and how many were \
+         left alone because they or rules ask for it."
         => "`deadline_reached`, `timed_out`: [deadline misses](operations.md#deadline-misses). \
             The others: [how drains end](operations.md#ends-of-drains).";
     /// A lifecycle action was completed.

@@ -159,8 +159,9 @@ pub struct DrainArgs {
     /// pods of `--drain-daemonset`, then critical pods, then critical pods of `--drain-daemonset`)
     /// or, by pod priority, the 2 to 8 priorities at which pod groups begin, such as
     /// `priority:0,1000,2000000000`. A pod group waits until the pods of the groups before it are
-    /// gone, but its latest start leaves it at least half of the drain's time. If a gate or
-    /// `--evict-after` delays the evictions, groups whose latest start has passed begin together
+    /// gone, but its latest start leaves it at least half of the drain's time. If a gate, other
+    /// drains or `--evict-after` delay the evictions, the groups share the first half of the time
+    /// that is left then
     #[arg(long, env = "SUNDOWN_POD_ORDER", value_name = "ORDER", default_value = d::POD_ORDER)]
     pub pod_order: PodOrder,
     /// Also evict the pods of this DaemonSet (NAMESPACE/NAME, repeatable, at most 16; in the

@@ -54,12 +54,8 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         DrainEvent::PaceHolds { why, until } => {
             info!(%node, "{}", nodes::pace_holds(*why, *until));
         }
-        DrainEvent::PaceEnded { is_its_turn: true } => {
-            info!(%node, "The drain no longer waits for other drains: its evictions begin.");
-        }
-        DrainEvent::PaceEnded { is_its_turn: false } => {
-            info!(%node, "The drain waits for other drains no longer, whatever their number: its evictions \
-                begin.");
+        DrainEvent::PaceEnded { is_its_turn } => {
+            info!(%node, "{}", nodes::pace_ended(*is_its_turn));
         }
         DrainEvent::ForceOrder(true) => warn!(%node, "{}", nodes::DRAIN_FORCED),
         DrainEvent::ForceOrder(false) => {

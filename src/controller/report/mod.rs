@@ -232,7 +232,7 @@ impl Term {
         }
         let forced = self.shared.board.forced_pods(node);
         for (severity, reason, message) in
-            nodes::of_end(&end.outcome, end.pods_are_known, end.took, &forced)
+            nodes::of_end(&end.outcome, end.pods_are_known, end.skipped, end.took, &forced)
         {
             self.note(EventNote { about: About::Node(node.clone()), severity, reason, message });
         }

@@ -42,10 +42,19 @@ pub(super) fn pace_holds(why: PaceHold, until: Moment) -> String {
     format!("The pods stay, until {until:.0} at the latest, because {why}. The node is cordoned.")
 }
 
+/// That the evictions no longer wait for other drains.
+pub(super) const fn pace_ended(is_its_turn: bool) -> &'static str {
+    if is_its_turn {
+        "The drain no longer waits for other drains: its evictions begin."
+    } else {
+        "The drain no longer waits for other drains, whatever their number: its evictions begin."
+    }
+}
+
 /// A person forces the drain.
 pub(super) const DRAIN_FORCED: &str = "A person forces this drain (sundown.dev/force). Sundown no \
-    longer waits for budgets or gates. It evicts each pod first, and deletes it if the eviction is \
-    refused.";
+    longer waits for budgets, gates or other drains. It evicts each pod first, and deletes it if \
+    the eviction is refused.";
 
 /// That gates hold something.
 pub(super) fn gates_hold(kind: GateKind, gates: &str, until: Moment) -> String {
@@ -99,6 +108,9 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::PaceHolds { why, until } => {
             (Normal, EventReason::DrainHeldBack, pace_holds(*why, *until))
+        }
+        DrainEvent::PaceEnded { is_its_turn } => {
+            (Normal, EventReason::DrainBegins, pace_ended(*is_its_turn).to_owned())
         }
         DrainEvent::ForceOrder(true) => {
             (Warning, EventReason::DrainForced, DRAIN_FORCED.to_owned())
@@ -258,10 +270,11 @@ fn abandoned(action: &LifecycleAction) -> NodeNote {
 }
 
 /// The Events about the end of a drain. `forced`: the pods that were deleted because they could not
-/// be evicted in time.
+/// be evicted in time. `skipped`: how many pods were left alone because they or rules ask for it.
 pub(super) fn of_end(
     outcome: &Outcome,
     pods_are_known: bool,
+    skipped: usize,
     took: Duration,
     forced: &[String],
 ) -> Vec<NodeNote> {
@@ -272,6 +285,11 @@ pub(super) fn of_end(
         notes.push((Severity::Warning, EventReason::Forced, message));
     }
     let (left, how, took) = (outcome.left(), outcome.as_str(), Duration::from_secs(took.as_secs()));
+    let skipped = match skipped {
+        0 => String::new(),
+        1 => "; 1 pod was left alone, as it or a rule asks".to_owned(),
+        _ => format!("; {skipped} pods were left alone, as they or rules ask"),
+    };
     let nothing_runs = matches!(outcome, Outcome::Empty | Outcome::InstanceOver);
     match outcome {
         Outcome::NotEvicted { .. } => {
@@ -292,10 +310,10 @@ pub(super) fn of_end(
             format!("ended after {took:?} ({how}) before its pods were listed"),
         )
     } else if left.is_empty() {
-        (Severity::Normal, EventReason::Drained, format!("drained after {took:?} ({how})"))
+        (Severity::Normal, EventReason::Drained, format!("drained after {took:?} ({how}){skipped}"))
     } else {
-        let message =
-            format!("ended after {took:?} ({how}) with {} left: {}", pods(left.len()), list(left));
+        let (count, names) = (pods(left.len()), list(left));
+        let message = format!("ended after {took:?} ({how}) with {count} left: {names}{skipped}");
         (Severity::Warning, EventReason::DrainEnded, message)
     });
     notes

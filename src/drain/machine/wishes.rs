@@ -1,11 +1,13 @@
 //! Reports what pods ask for by annotations and labels, and which rules apply to them.
 
+use std::collections::BTreeMap;
+
 use super::Drain;
 use crate::{
-    domain::{Moment, Pod, PodUid},
+    domain::{Moment, Pod, PodUid, Wish, WishSource},
     drain::{
         Effect, Note,
-        pod::{Disposition, Rules},
+        pod::{Disposition, Rules, is_of_drained_daemon_set},
     },
 };
 
@@ -16,6 +18,26 @@ impl Drain {
         let entry = self.pods.get(&pod.uid);
         let until = entry.and_then(|entry| entry.asks_to_wait_until(&rules));
         until.is_some_and(|(_, until)| now < until)
+    }
+
+    /// How many pods Sundown leaves alone because they ask for it, or because a rule says so, by
+    /// what they ask with. Pods that would stay anyway do not count.
+    #[must_use]
+    pub fn skipped(&self) -> BTreeMap<WishSource, usize> {
+        let mut skipped = BTreeMap::new();
+        for entry in self.pods.values().filter(|entry| entry.gone.is_none()) {
+            let pod = &entry.pod;
+            let is_daemon = pod.owner.as_ref().is_some_and(|owner| owner.is_daemon_set())
+                && !is_of_drained_daemon_set(pod, &self.settings);
+            let stays_anyway =
+                pod.mirror || pod.tolerates_us || pod.phase.is_finished() || is_daemon;
+            if let Some((source, Wish::Skip)) = entry.wish(&self.settings)
+                && !stays_anyway
+            {
+                *skipped.entry(source).or_default() += 1;
+            }
+        }
+        skipped
     }
 
     /// Reports what a pod asks for or its rule says, once, and what has no meaning. A drain that

@@ -180,7 +180,9 @@ fn a_change_of_the_rules_counts_at_once() {
     assert!(effects.contains(&cancel("a")) && !effects.contains(&cancel("b")), "{effects:?}");
     assert_eq!(d.step(at(3), Input::Settings(wait_for_a)).len(), 0, "nothing has changed");
     let skip_a = settings(vec![rule("a", PodBehavior::Skip)]);
+    assert!(d.skipped().is_empty());
     d.step(at(4), Input::Settings(skip_a));
+    assert_eq!(d.skipped().into_values().sum::<usize>(), 1);
     let effects = d.step(at(6), Input::Gone(uid("b")));
     assert_eq!(ended(&effects), Some(&Outcome::Empty));
 

@@ -129,7 +129,24 @@ fn a_pod_that_asks_to_be_left_alone_is_neither_touched_nor_waited_for() {
         let effects = d.step(at(5), Input::Listed(vec![asking("a", key, value)]));
         assert_eq!(requested(&effects), [""; 0]);
         assert_eq!(ended(&effects), Some(&Outcome::Empty), "{key}");
+        assert_eq!(d.skipped().into_values().sum::<usize>(), 1, "{key}");
     }
+}
+
+#[test]
+fn a_pod_that_would_stay_anyway_is_not_counted_as_left_alone() {
+    let skip = |name: &str| asking(name, OWN, "skip");
+    let mut d = drain(limits(100));
+    let pods = vec![
+        Pod { mirror: true, ..skip("a") },
+        Pod { tolerates_us: true, ..skip("b") },
+        Pod { phase: crate::domain::Phase::Succeeded, ..skip("c") },
+        skip("d"),
+        pod("e"),
+    ];
+    d.step(at(5), Input::Listed(pods));
+    let expected = [(crate::domain::WishSource::Sundown, 1)];
+    assert_eq!(d.skipped().into_iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -142,7 +142,22 @@ fn who_may_begin_follows_from_the_limits_and_from_the_drains_that_go_on() {
             "one that the last leader may have begun counts",
             ONE_IN_ALL,
             vec![C::ready("a", 2).at_stage(Stage::MayHaveBegun), C::ready("b", 1)],
+            "a:Undecided b:Undecided",
+        ),
+        (
+            "with those that are known to be drained, the reason is known",
+            ONE_IN_ALL,
+            vec![C::ready("a", 2).at_stage(Stage::MayHaveBegun), C::ready("b", 1), C::begun("z")],
             "a:Undecided b:InAll",
+        ),
+        (
+            "a control-plane node that the last leader may have begun holds the next one",
+            NONE,
+            vec![
+                C::ready("a", 2).control_plane().at_stage(Stage::MayHaveBegun),
+                C::ready("b", 1).control_plane(),
+            ],
+            "a:Undecided b:Undecided",
         ),
         (
             "terminating pods go before an earlier accept",

@@ -3,8 +3,8 @@
 use super::{transitions::newer, *};
 use crate::{
     domain::{
-        CONTROL_PLANE, GateKind, Interruption, NodeGates, PAUSE, PaceHold, RELEASE, TO_BE_DELETED,
-        Taint,
+        CONTROL_PLANE, GateKind, HookDescription, Interruption, NodeGates, PAUSE, PaceHold,
+        RELEASE, TO_BE_DELETED, Taint,
     },
     lifecycle::ActionSeen,
     record::tests::{hook, node, spot, take_on},
@@ -106,11 +106,71 @@ fn one_of_two_drains_waits_and_begins_as_soon_as_the_other_has_ended() {
         let (mut world, said) = with(limits, &[&b, &a]);
         assert_eq!(said, ["n1 send".to_owned(), format!("n2 {why:?}")]);
         assert!(ticks(&mut world, 60).is_empty(), "once");
-        assert_eq!(world.fleet.pacing.held(), 1);
+        assert_eq!(world.fleet.held_back(), 1);
         drop(world.step(Input::Pods(a.name.clone(), drain::Input::Listed(Vec::new()))));
         assert_eq!(ticks(&mut world, 10), ["n2 send", "n2 turn true"]);
-        assert_eq!(world.fleet.pacing.held(), 0);
+        assert_eq!(world.fleet.held_back(), 0);
     }
+}
+
+#[test]
+fn a_hold_is_reported_again_before_the_api_server_drops_its_event() {
+    let mut world = world(ONE);
+    world.fleet.settings.limits.drain_timeout = Some(Duration::from_hours(12));
+    for n in [1, 2] {
+        let node = held(n, &[]);
+        begins(&mut world, &node);
+        let instance = node.instance.clone().unwrap();
+        let interruption = of(&instance, hook("e", 0, "drain", &format!("t{n}")));
+        let described = HookFacts {
+            description: Some(HookDescription {
+                hook: "drain".into(),
+                heartbeat_timeout: seconds(3600),
+                global_timeout: Duration::from_hours(48),
+            }),
+            seen: ActionSeen::Open,
+            ..HookFacts::default()
+        };
+        let action = interruption.lifecycle_action(&instance).unwrap();
+        drop(world.step(Input::Hook(action, described)));
+    }
+    let mut said = Vec::new();
+    for _ in 0..7200 {
+        said.extend(ticks(&mut world, 1));
+    }
+    let holds = said.iter().filter(|one| *one == "n2 InAll").count();
+    assert!((12..=15).contains(&holds), "{holds}");
+}
+
+#[test]
+fn a_drain_that_waits_for_something_else_too_is_not_counted_as_held_back() {
+    let mut paused = held(2, &[]);
+    paused.annotations.insert(PAUSE, "true");
+    let (world, _) = with(ONE, &[&held(1, &[]), &paused, &held(3, &[])]);
+    assert_eq!((waiting(&world).len(), world.fleet.held_back()), (2, 1));
+}
+
+#[test]
+fn a_new_leader_reports_no_hold_of_a_drain_that_goes_on() {
+    let limits = PaceLimits { per_group: None, in_all: Some(crate::domain::NodeShare::Count(2)) };
+    let mut world = World::unconfirmed();
+    world.now = 100;
+    world.fleet.settings.pace = limits;
+    world.fleet.settings.leads_since = at(100);
+    let nodes = [held(1, &[]), held(2, &[]), held(3, &[])];
+    let arcs: Vec<Arc<Node>> = nodes.iter().cloned().map(Arc::new).collect();
+    world.facts.with(|known| {
+        known.nodes.extend(arcs.iter().map(|node| (node.name.clone(), Arc::clone(node))));
+    });
+    drop(world.step(Input::Unschedulable { version: "99".to_owned(), nodes: arcs }));
+    let mut said = Vec::new();
+    for node in &nodes {
+        begins(&mut world, node);
+        said.extend(ticks(&mut world, 1));
+        said.extend(ticks(&mut world, 1));
+    }
+    assert_eq!(said, ["n1 send", "n2 send", "n3 InAll"]);
+    assert_eq!(world.fleet.held_back(), 1);
 }
 
 #[test]
@@ -149,7 +209,7 @@ fn a_held_drain_begins_at_half_of_its_time_whatever_the_number() {
     let (mut world, _) = with(ONE, &[&held(1, &[]), &held(2, &[])]);
     // The hook is not described: one hour from the accept at second 2.
     world.now = 1790;
-    assert!(ticks(&mut world, 0).is_empty());
+    assert_eq!(ticks(&mut world, 0), ["n2 InAll"], "it is reported again");
     world.now = 1801;
     assert_eq!(ticks(&mut world, 0), ["n2 send", "n2 turn false"]);
 }
@@ -231,7 +291,7 @@ fn a_paused_drain_takes_no_turn_and_a_release_ends_a_held_one() {
     let mut released = newer(&resumed);
     released.annotations.insert(RELEASE, "true");
     drop(seen(&mut world, &released));
-    assert_eq!(world.fleet.pacing.held(), 0);
+    assert_eq!(world.fleet.held_back(), 0);
     assert!(ticks(&mut world, 1).is_empty());
 }
 

@@ -76,6 +76,7 @@ const ROWS: &[Row] = &[
     }),
     ("EvictionsWait", NORMAL, NODE, |j, e, at| j.evictions_wait(&e.name, at)),
     ("DrainHeldBack", NORMAL, NODE, |j, e, at| j.may_be_held_back(&e.name, at + SECOND)),
+    ("DrainBegins", NORMAL, NODE, |j, e, at| j.was_drained(&e.name, at)),
     ("GatesHold", WARNING, NODE, |j, e, at| j.was_gated(&e.name, at + SECOND)),
     ("GatesIgnored", NORMAL, NODE, |j, e, at| j.was_gated(&e.name, at + SECOND)),
     ("DrainForced", WARNING, NODE, |j, e, at| j.was_forced_by_hand(&e.name, at + SECOND)),

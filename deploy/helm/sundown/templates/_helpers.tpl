@@ -100,7 +100,10 @@ repository goes without. */ -}}
 
 {{- /* Whether Sundown may delete pods: empty if not. */ -}}
 {{- define "sundown.deletes" -}}
-{{- if and .Values.rbac.force (ne (include "sundown.effective" (list . "forceAfter")) "never") }}true{{ end }}
+{{- /* Whether a rule of rulesFile sets forceAfter is not known here. */}}
+{{- $mayForce := or (include "sundown.effective" (list . "rulesFile")) (ne (include "sundown.effective" (list . "forceAfter")) "never") }}
+{{- range .Values.podRules }}{{ if .forceAfter }}{{ $mayForce = true }}{{ end }}{{ end }}
+{{- if and .Values.rbac.force $mayForce }}true{{ end }}
 {{- end }}
 
 {{- /* The variables of every container that runs Sundown. What is empty is not said: a ConfigMap of `extraEnvFrom` may say it. */ -}}

@@ -1,5 +1,8 @@
 use super::{super::finding::Answer, *};
-use crate::config::RunArgs;
+use crate::{
+    config::RunArgs,
+    domain::{PodBehavior, PodMatch, PodRule, PodRules},
+};
 
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/shop";
 
@@ -28,6 +31,20 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     assert!(!all.contains(&"patch pods/status".to_owned()), "{all:?}");
     let never = words(&["--force-after", "never"]);
     assert!(!never.contains(&"delete pods".to_owned()), "{never:?}");
+    let mut ruled = config(&["--force-after", "never", "--disruption-target"]);
+    for (force_after, expected) in [(ForceAfter::Never, false), (ForceAfter::Deadline, true)] {
+        let rule = PodRule {
+            matches: PodMatch::default(),
+            behavior: PodBehavior::Evict(None),
+            max_grace_period: None,
+            force_after: Some(force_after),
+        };
+        ruled.pod_rules = PodRules::new(vec![rule]).unwrap().into();
+        let words: Vec<_> = needed(&ruled).into_iter().map(|n| n.right.words()).collect();
+        for word in ["delete pods", "patch pods/status"] {
+            assert_eq!(words.contains(&word.to_owned()), expected, "{force_after:?}: {word}");
+        }
+    }
     assert!(words(&["--disruption-target"]).contains(&"patch pods/status".to_owned()));
     let volumes = words(&["--wait-for-volumes", "never"]);
     assert!(!volumes.iter().any(|word| word.contains("volume")), "{volumes:?}");

@@ -10,14 +10,15 @@ use super::{
     Reader,
 };
 use crate::{
-    domain::{Moment, Node, Pod, seconds},
+    domain::{EvictionStart, Moment, Node, Pod, seconds},
     drain::{BlockReason, Settings},
     fleet::{end_in_event, resumed_at},
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
-const SHOWN_ELSEWHERE: [&str; 11] = [
+const SHOWN_ELSEWHERE: [&str; 12] = [
     "Blocked",
+    "DrainBegins",
     "DrainForced",
     "DrainHeldBack",
     "Forced",
@@ -75,13 +76,37 @@ impl Reader<'_> {
             .map(|event| event.message.clone())
     }
 
-    /// That the evictions wait for other drains, in the leader's last Event since the accept; `None`:
-    /// they do not, as far as is known.
+    /// That the evictions wait for other drains, in the last Event about that of the present leader
+    /// since the accept; `None`: they do not, as far as is known. A new leader reports each hold
+    /// itself.
     pub(super) fn held_back(&self, node: &Node, accepted: Moment) -> Option<String> {
-        self.events_of(node, accepted)
-            .filter(|event| event.reason == "DrainHeldBack")
-            .max_by_key(|event| event.last)
+        let led = self.lease.and_then(|lease| lease.acquired).unwrap_or(accepted);
+        let is_hold = |event: &EventFacts| event.reason == "DrainHeldBack";
+        self.events_of(node, accepted.max(led))
+            .filter(|event| is_hold(event) || event.reason == "DrainBegins")
+            // Times of Events are whole seconds: the end of the wait comes after its beginning.
+            .max_by_key(|event| (event.last, !is_hold(event)))
+            .filter(|event| is_hold(event))
             .map(|event| event.message.clone())
+    }
+
+    /// When the evictions last began after a wait for other drains, a pause or `--evict-after`, as
+    /// far as is known of the present leader; `None`: they did not wait. `start`: when they were to
+    /// begin at the accept.
+    pub(super) fn hold_ended(
+        &self,
+        node: &Node,
+        accepted: Moment,
+        start: EvictionStart,
+    ) -> Option<Moment> {
+        let led = self.lease.and_then(|lease| lease.acquired).unwrap_or(accepted).max(accepted);
+        let ends_hold = |event: &&EventFacts| ["DrainBegins", "Resumed"].contains(&&*event.reason);
+        let by_events = self.events_of(node, led).filter(ends_hold).map(|event| event.last);
+        let by_flag = match start {
+            EvictionStart::At(at) => Some(at),
+            EvictionStart::Now | EvictionStart::ReplacementReady(_) => None,
+        };
+        by_events.chain(by_flag).filter(|at| (led..=self.facts.now).contains(at)).max()
     }
 
     pub(super) fn events_of<'a>(

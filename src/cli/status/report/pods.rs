@@ -1,6 +1,9 @@
 //! What is left on a node, what blocks it and until when, computed with the drain's own code.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Reader, events::blocked_since, gates};
 use crate::{
@@ -10,9 +13,10 @@ use crate::{
     },
     config::DrainConfig,
     controller::drain_settings,
-    domain::{EvictionStart, InterruptionFacts, Limits, Moment, Node, Pod},
+    domain::{EvictionStart, InterruptionFacts, Limits, Moment, Node, Pod, Wish, WishSource},
     drain::{
-        self, BlockReason, Counts, Drain, Effect, Input, KnownBlock, Start, blocked_by_budgets,
+        self, BlockReason, Counts, Drain, Effect, Input, KnownBlock, Settings, Start,
+        blocked_by_budgets,
     },
     fleet::limits_of,
     lifecycle::{ActionSeen, HookFacts, LimitSettings, can_wait_until, eviction_start},
@@ -20,8 +24,10 @@ use crate::{
 
 /// A remark about the leader.
 pub(in crate::cli) const FOLLOWS_RULES: &str = "The leader follows rules about pods \
-    (--rules-file), which `sundown status` does not read: it may evict some pods later, or leave \
-    them alone. `sundown explain NODE` shows what they decide.";
+    (--rules-file), which `sundown status` does not read: it may evict some pods later, force them \
+    at another time, or leave them alone. `sundown explain NODE` shows what they decide.";
+/// What a pod that asks to go last has.
+const ASKS_LAST: &str = "sundown.dev/drain: last";
 
 impl Reader<'_> {
     /// Computes the deadline, the forced deletion and the pods, with the drain's own code.
@@ -42,12 +48,15 @@ impl Reader<'_> {
             Some(_) => EvictionStart::Now,
             None => eviction_start(&limits, interruptions, &settings.evict_after, false, now),
         };
+        let evict_after = &settings.evict_after;
+        let was_to_start = eviction_start(&limits, interruptions, evict_after, false, accepted);
         status.gates = gates::of_drain(node, &limits, interruptions, now);
         if status.hooks.is_empty() {
             status.gates.retain(|gate| gate.of != Held::Release);
         }
         status.remarks.extend(waiting_evictions(start));
         if config.rules_file.is_some() && limits.response.evicts() {
+            status.follows_rules = true;
             status.remarks.push(FOLLOWS_RULES.to_owned());
         }
         status.deadline = limits.end_at;
@@ -56,13 +65,22 @@ impl Reader<'_> {
             return;
         }
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
+        let hold_ended = self.hold_ended(node, accepted, was_to_start);
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
-        let mut drain = Drain::new(start, drain_settings(config));
+        let of_drain = Arc::new(drain_settings(config));
+        let mut drain = begun(start, Arc::clone(&of_drain), hold_ended);
         self.list_pods(&mut drain, pods);
         let explanation =
             drain.explain(now, |_| &self.facts.budgets[..], |pod| self.known_block(pod, accepted));
         let machine = drain.status(now);
-        status.remarks.extend(waiting_groups(machine.counts.later, machine.next_group_at));
+        let asks_last = |pod: &&Pod| {
+            pod.deletion.is_none()
+                && matches!(pod.wishes.honored(&of_drain.honored), Some((_, Wish::Last)))
+        };
+        let last = drain.pods_left().filter(asks_last).count();
+        let (later, next) = (machine.counts.later, machine.next_group_at);
+        status.remarks.extend(waiting_groups(later, last, config.rules_file.is_some(), next));
+        status.remarks.extend(left_alone(&drain.skipped()));
         let asked = explanation.asked_to_wait.iter().map(|asked| format!("{}.", asked.describe()));
         status.remarks.extend(asked);
         for pod in &explanation.blocked {
@@ -83,6 +101,7 @@ impl Reader<'_> {
         // Which drains have begun is known to the leader alone. What it has asked to go shows that
         // this one has.
         let may_wait = can_wait_until(&limits, interruptions).is_some_and(|until| now < until)
+            && limits.forced_at.is_none()
             && left.iter().any(|pod| pod.deletion.is_none())
             && leaving == 0
             && !left.iter().any(|pod| self.blocked_event(pod, accepted).is_some());
@@ -165,6 +184,16 @@ impl BlockedPod {
     }
 }
 
+/// A drain that was held until `hold_ended`: its groups share the time that was left then.
+fn begun(start: Start, settings: Arc<Settings>, hold_ended: Option<Moment>) -> Drain {
+    let Some(ended) = hold_ended else { return Drain::new(start, settings) };
+    let limits = start.limits;
+    let held = Limits { held_until: Some(ended), ..limits };
+    let mut drain = Drain::new(Start { limits: held, ..start }, settings);
+    drain.step(ended, Input::Limits(limits));
+    drain
+}
+
 fn waiting_evictions(start: EvictionStart) -> Option<String> {
     match start {
         EvictionStart::Now => None,
@@ -176,16 +205,33 @@ fn waiting_evictions(start: EvictionStart) -> Option<String> {
     }
 }
 
-/// The pods that wait for those of earlier groups. `next`: when the first of them is evicted at the
-/// latest.
-fn waiting_groups(pods: usize, next: Option<Moment>) -> Option<String> {
+/// The pods that Sundown leaves alone because they ask for it.
+fn left_alone(skipped: &BTreeMap<WishSource, usize>) -> Option<String> {
+    let keys: Vec<String> = skipped.keys().map(|key| format!("{}: skip", key.as_str())).collect();
+    let pods = skipped.values().sum();
+    let are = if pods == 1 { "is" } else { "are" };
+    (pods > 0).then(|| format!("{} {are} left alone ({}).", count(pods, "pod"), keys.join(", ")))
+}
+
+/// The pods that wait for those of earlier groups. `last`: how many of them ask to go last. `next`:
+/// when the first of them is evicted at the latest.
+fn waiting_groups(
+    pods: usize,
+    last: usize,
+    follows_rules: bool,
+    next: Option<Moment>,
+) -> Option<String> {
     let at = next?;
+    let by_flags = if follows_rules { "--pod-order or --rules-file" } else { "--pod-order" };
+    let why = match (last, pods > last) {
+        (0, _) => by_flags.to_owned(),
+        (_, false) => ASKS_LAST.to_owned(),
+        (_, true) => format!("{by_flags}; {last} of them: {ASKS_LAST}"),
+    };
     let latest =
         if at == Moment::MAX { String::new() } else { format!(", or until {at:.0} at the latest") };
     let (pods, are) = (count(pods, "pod"), if pods == 1 { "is" } else { "are" });
-    Some(format!(
-        "{pods} {are} not evicted until the earlier pod groups are gone{latest} (--pod-order)."
-    ))
+    Some(format!("{pods} {are} not evicted until the earlier pod groups are gone{latest} ({why})."))
 }
 
 fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {

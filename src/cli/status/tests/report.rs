@@ -51,11 +51,68 @@ fn pods_that_wait_for_earlier_groups_are_a_remark_with_the_time_when_the_wait_is
 }
 
 #[test]
+fn a_pod_that_waits_for_others_is_named_with_what_lets_it_wait() {
+    let asks = |name: &str, wish: &'static str| {
+        let read = |key: &str| (key == "sundown.dev/drain").then_some(wish);
+        Pod { wishes: PodWishes::read(read, &crate::domain::Labels::default()), ..pod(name) }
+    };
+    let critical = Pod { priority: 2_000_000_000, ..pod("dns") };
+    let last = || asks("db", "last");
+    for (pods, flags, expected) in [
+        (vec![pod("web"), last()], "", "(sundown.dev/drain: last)."),
+        (vec![pod("web"), critical.clone()], "", "(--pod-order)."),
+        (
+            vec![pod("web"), critical.clone(), last()],
+            "",
+            "(--pod-order; 1 of them: sundown.dev/drain: last).",
+        ),
+        (vec![pod("web"), critical], "--rules-file=given", "(--pod-order or --rules-file)."),
+    ] {
+        let mut facts = draining(&pods);
+        let flags = format!("--drain-timeout=2h {flags}");
+        facts.lease.as_mut().unwrap().settings = DrainConfig::from_published(flags.trim());
+        let remarks = report(&facts, None).nodes.remove(0).remarks;
+        let waits: Vec<_> = remarks.iter().filter(|it| it.contains("earlier pod groups")).collect();
+        let [remark] = &waits[..] else { panic!("{remarks:?}") };
+        assert!(remark.ends_with(expected), "{remark}");
+    }
+    let remarks = |pods: &[Pod]| report(&draining(pods), None).nodes.remove(0).remarks;
+    assert_eq!(
+        remarks(&[pod("web"), asks("agent", "skip")]),
+        ["1 pod is left alone (sundown.dev/drain: skip)."]
+    );
+    assert_eq!(
+        remarks(&[asks("a", "skip"), asks("b", "skip")]),
+        ["2 pods are left alone (sundown.dev/drain: skip)."]
+    );
+}
+
+#[test]
 fn rules_that_the_leader_follows_are_a_remark() {
     let mut facts = draining(&[pod("web")]);
     facts.lease.as_mut().unwrap().settings = DrainConfig::from_published("--rules-file=given");
     let status = report(&facts, None).nodes.remove(0);
     assert!(status.remarks[0].starts_with("The leader follows rules about pods (--rules-file)"));
+}
+
+#[test]
+fn when_pods_are_forced_is_not_known_if_rules_may_set_it() {
+    let page = |flags: &str, pod: Pod| {
+        let mut facts = draining(&[pod]);
+        facts.lease.as_mut().unwrap().settings = DrainConfig::from_published(flags);
+        text(&report(&facts, Some(&"a".into())), Look { is_detailed: true, ..PLAIN })
+    };
+    let not_known = "force from not known: rules may set it (--rules-file)";
+    let never = "force from no pod is deleted by force";
+    let page_of = |flags: &str| page(flags, pod("web"));
+    let both = page_of("--drain-timeout=40m --force-after=never --rules-file=given");
+    assert!(both.contains(not_known), "{both}");
+    assert!(page_of("--drain-timeout=40m --force-after=never").contains(never));
+    let timed = page_of("--drain-timeout=40m --rules-file=given");
+    assert!(!timed.contains(not_known) && timed.contains("force from 2026-"), "{timed}");
+    let leaving = Pod { deletion: Some(at(3700)), ..pod("web") };
+    let nothing = page("--force-after=never --rules-file=given", leaving);
+    assert!(nothing.contains("no pod is left that could be forced"), "{nothing}");
 }
 
 #[test]

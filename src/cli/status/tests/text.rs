@@ -17,6 +17,7 @@ fn shown(name: &str) -> NodeStatus {
         restore_at: None,
         deadline: Some(at(6950)),
         force_from: Some(at(5150)),
+        follows_rules: false,
         nothing_to_force: false,
         pods: Some(Pods { left: 3, waiting: 1, blocked: 1, leaving: 1 }),
         blocked: vec![BlockedPod {

@@ -152,9 +152,22 @@ fn the_event_about_the_end_of_a_drain_is_a_warning_if_pods_are_left_or_unknown()
         ),
     ] {
         let forced: Vec<String> = forced.iter().map(ToString::to_string).collect();
-        let found = of_end(&outcome, pods_are_known, seconds(7), &forced);
+        let found = of_end(&outcome, pods_are_known, 0, seconds(7), &forced);
         let found: Vec<_> =
             found.iter().map(|(severity, _, message)| (*severity, message.as_str())).collect();
         assert_eq!(found, expected);
+    }
+    for (outcome, skipped, expected) in [
+        (Outcome::Empty, 1, "drained after 7s (empty); 1 pod was left alone, as it or a rule asks"),
+        (
+            Outcome::DeadlineReached { left: left() },
+            2,
+            "ended after 7s (deadline) with 1 pod left: shop/web-1; 2 pods were left alone, as \
+             they or rules ask",
+        ),
+    ] {
+        let found = of_end(&outcome, true, skipped, seconds(7), &[]);
+        let found: Vec<_> = found.iter().map(|(_, _, message)| message.as_str()).collect();
+        assert_eq!(found, [expected]);
     }
 }
