@@ -1,7 +1,7 @@
 use super::{super::finding::Answer, *};
 use crate::{
     config::RunArgs,
-    domain::{PodBehavior, PodMatch, PodRule, PodRules},
+    domain::{PodBehavior, PodMatch, PodRule, PodRules, RulePlace},
 };
 
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/shop";
@@ -34,6 +34,7 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     let mut ruled = config(&["--force-after", "never", "--disruption-target"]);
     for (force_after, expected) in [(ForceAfter::Never, false), (ForceAfter::Deadline, true)] {
         let rule = PodRule {
+            place: RulePlace { number: 1, line: 2 },
             matches: PodMatch::default(),
             behavior: PodBehavior::Evict(None),
             max_grace_period: None,
