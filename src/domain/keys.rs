@@ -23,6 +23,9 @@ pub const RELEASE: &str = "sundown.dev/release";
 /// Annotation of a Node: `"true"` = do not wait for budgets, gates and other drains any longer in
 /// this drain.
 pub const FORCE: &str = "sundown.dev/force";
+/// The key of an annotation of a Node that asks for its drain, up to its name
+/// ([`super::DrainRequest`]).
+pub const DRAIN_REQUEST: &str = "drain.sundown.dev/";
 /// The key of an annotation that holds the evictions of a drain, up to its name
 /// ([`super::GateKind`]).
 pub const PRE_DRAIN: &str = "pre-drain.sundown.dev/";
