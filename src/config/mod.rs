@@ -109,6 +109,7 @@ pub struct OursConfig {
 }
 
 /// How nodes are drained.
+#[allow(clippy::struct_excessive_bools, reason = "settings that do not exclude each other")]
 #[derive(Debug, Clone)]
 pub struct DrainConfig {
     /// What Sundown does about each kind of interruption.
@@ -138,6 +139,8 @@ pub struct DrainConfig {
     pub spot_deadline_margin: Duration,
     /// When a pod whose eviction is refused is deleted.
     pub force_after: ForceAfter,
+    /// At the deadline of a request for a drain, pods are forced.
+    pub requests_may_force: bool,
     /// In which order the pods of a node are evicted.
     pub pod_order: PodOrder,
     /// DaemonSets whose pods are evicted: at most 16.

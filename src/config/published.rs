@@ -80,9 +80,13 @@ impl DrainConfig {
         let evict_after = evict_after.collect::<Vec<_>>().concat();
         let window = self.changes.window.map(|window| window.to_string().replace(' ', "_"));
         let window = window.map_or_else(String::new, |window| format!(" {WINDOW}{window}"));
-        let gone = [("--out-of-service-taint ", self.gone_nodes.taint)];
-        let gone = gone.into_iter().chain([("--delete-node ", self.gone_nodes.delete)]);
-        let gone: String = gone.filter_map(|(flag, is_set)| is_set.then_some(flag)).collect();
+        let switches = [("--out-of-service-taint ", self.gone_nodes.taint)];
+        let switches = switches.into_iter().chain([
+            ("--delete-node ", self.gone_nodes.delete),
+            ("--requests-may-force ", self.requests_may_force),
+        ]);
+        let switches: String =
+            switches.filter_map(|(flag, is_set)| is_set.then_some(flag)).collect();
         let daemon_sets = self.drained_daemon_sets.iter();
         let daemon_sets = daemon_sets.map(|name| format!("--drain-daemonset={name} "));
         let daemon_sets = daemon_sets.collect::<Vec<_>>().concat();
@@ -91,7 +95,7 @@ impl DrainConfig {
         // Readers only learn that there are rules.
         let rules = if self.rules_file.is_some() { "--rules-file=given " } else { "" };
         format!(
-            "{}{}{evict_after}{gone}{daemon_sets}{honored}{rules}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
+            "{}{}{evict_after}{switches}{daemon_sets}{honored}{rules}--pod-order={} --deadline-margin={} --spot-deadline-margin={} --force-after={} \
              --complete-delay={} --min-drain-time={} --rebalance-ttl={} --scheduled-lead={}{window}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
@@ -143,6 +147,7 @@ mod tests {
             "--evict-after=terminate-hook=replacement-ready --evict-after=rebalance=10m",
             "--scheduled-lead=2h --scheduled-window=Sat_02:00-06:00_UTC",
             "--delete-node",
+            "--requests-may-force",
             "--out-of-service-taint --delete-node",
             "--pod-order=priority:0,1000",
             "--drain-daemonset=logging/fluent-bit --drain-daemonset=kube-system/shipper",

@@ -291,6 +291,13 @@ fn done(
     let indexed = term.shared.nodes.get(&node.name).filter(|indexed| **indexed == *node);
     let node = indexed.unwrap_or_else(|| Arc::new(node.clone()));
     let (settings, problems) = settings_of(term, interruption, &node);
+    let response = response_of(&node);
+    let is_request = matches!(interruption.cause, Cause::Request(_));
+    let follows = if is_request && outlook == Outlook::Begins && response == Response::Cordon {
+        "cordoned; its pods stay (stage=cordon)"
+    } else {
+        outlook.words(response)
+    };
     let accepted = AcceptedInterruption {
         interruption: interruption.clone(),
         instance: verdict.instance.clone(),
@@ -298,7 +305,7 @@ fn done(
         happened,
         lag: term.shared.clock.now().since_or_zero(happened),
         joins,
-        follows: outlook.words(response_of(&node)),
+        follows,
         settings,
     };
     term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));

@@ -13,7 +13,7 @@ use super::{
     impaired_sweep,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
     intake_slot::IntakeSlot,
-    message_reader, pod_rules, return_sweep, scheduled_events,
+    message_reader, pod_rules, requests, return_sweep, scheduled_events,
     service::{Parts, STUCK},
     shared::Shared,
     sweep,
@@ -45,6 +45,9 @@ impl ActiveTerm {
         info!("This process leads.");
         let (term, inputs) = Term::begin(since, Arc::clone(shared), kept);
         let fleet_loop = parts.loops.register("fleet", STUCK);
+        if shared.config.dry_run {
+            term.spawn(requests::report_in_dry_run(term.clone()));
+        }
         if !shared.config.dry_run {
             // A watch can lose its connection without an error while a process stands by. So both
             // are opened again.

@@ -56,6 +56,7 @@ mod pod_rules;
 mod questions;
 mod release;
 mod report;
+mod requests;
 mod return_sweep;
 mod returns;
 mod rounds;

@@ -11,10 +11,12 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Moment, Response, keys};
+use super::{Cause, InstanceId, Interruption, Moment, Response, keys};
 
 /// The most requests of a Node that are kept. Further ones are counted and not obeyed.
 pub const MAX_REQUESTS: usize = 16;
+/// What the event ID of an accepted request begins with: no event of AWS reports it.
+const EVENT: &str = "request:";
 /// The longest value of such an annotation, in bytes.
 const LONGEST_VALUE: usize = 1024;
 /// The longest reason that is kept, in characters.
@@ -157,6 +159,35 @@ impl DrainRequest {
         }
     }
 
+    /// The event ID by which a record holds it: its name, and a hash of what it asks for. A request
+    /// that was changed has another one.
+    #[must_use]
+    pub fn event_id(&self) -> String {
+        // FNV-1a (draft-eastlake-fnv): the same in every version, which the standard library's
+        // hashes are not.
+        let hash = self.value().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{EVENT}{}:{hash:016x}", self.name)
+    }
+
+    /// The name of the request that has this event ID; `None` if it is of no request.
+    #[must_use]
+    pub fn name_of_event(event_id: &str) -> Option<&str> {
+        event_id.strip_prefix(EVENT)?.rsplit_once(':').map(|(name, _)| name)
+    }
+
+    /// What a Node of this instance is drained for.
+    #[must_use]
+    pub fn interruption(&self, instance: &InstanceId) -> Interruption {
+        Interruption {
+            instance: instance.clone(),
+            event_id: self.event_id(),
+            time: None,
+            cause: Cause::Request(self.clone()),
+        }
+    }
+
     /// The key of its annotation.
     #[must_use]
     pub fn key(&self) -> String {
@@ -277,6 +308,21 @@ mod tests {
             assert_eq!(read.check_deadline(now.parse().unwrap()).is_ok(), is_ahead, "{now}");
         }
         assert_eq!(request(RequestStage::Drain, None, None).check_deadline(Moment::MAX), Ok(()));
+    }
+
+    #[test]
+    fn a_changed_request_has_another_event_id_and_each_shows_its_name() {
+        let ids = ["", "stage=cordon", "deadline=2026-01-31T18:00:00Z", "reason=x"]
+            .map(|value| DrainRequest::read("a.b_c-d", value).unwrap().event_id());
+        let different: std::collections::BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(different.len(), ids.len());
+        let again = DrainRequest::read("a.b_c-d", " stage = drain ;").unwrap();
+        assert_eq!(again.event_id(), ids[0], "it asks for the same");
+        for id in &ids {
+            assert_eq!(DrainRequest::name_of_event(id), Some("a.b_c-d"));
+            assert!(id.len() <= 128, "a record cuts longer ones");
+        }
+        assert_eq!(DrainRequest::name_of_event("sweep:1:x"), None);
     }
 
     #[test]

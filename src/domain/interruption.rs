@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    BLOCK_NOTICE, DrainSettings, GroupName, HealthNotice, HookKey, HookName, Impairment,
-    InstanceId, InstanceState, LifecycleAction, LifecycleToken, Moment, ReadSettings,
+    BLOCK_NOTICE, DrainRequest, DrainSettings, GroupName, HealthNotice, HookKey, HookName,
+    Impairment, InstanceId, InstanceState, LifecycleAction, LifecycleToken, Moment, ReadSettings,
     ReservationId, Symptom, WaitPurpose,
 };
 
@@ -77,6 +77,8 @@ pub enum Cause {
     ScheduledChange(Arc<HealthNotice>),
     /// The leader found the instance sick. No event of AWS reports this.
     Impaired(Impairment),
+    /// A person or another controller asks for the drain of the Node. AWS has no part in it.
+    Request(DrainRequest),
 }
 
 /// A lifecycle action as an event describes it.
@@ -169,6 +171,8 @@ pub enum Kind {
     ScheduledChange,
     /// [`Cause::Impaired`].
     Impaired,
+    /// [`Cause::Request`].
+    Request,
 }
 
 /// The warning of a Capacity Block that ends. It names the block and none of its instances.
@@ -206,7 +210,7 @@ impl CapacityBlock {
 
 impl Kind {
     /// Every kind, for tables and for initializing metrics.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::TerminateHook,
         Self::RootVolume,
         Self::LaunchHook,
@@ -220,6 +224,7 @@ impl Kind {
         Self::StateChange,
         Self::ScheduledChange,
         Self::Impaired,
+        Self::Request,
     ];
 
     /// The text of this kind in metric labels, taints and records.
@@ -239,6 +244,7 @@ impl Kind {
             Self::StateChange => "state-change",
             Self::ScheduledChange => "scheduled-change",
             Self::Impaired => "impaired",
+            Self::Request => "request",
         }
     }
 
@@ -273,7 +279,8 @@ impl Kind {
             | Self::RootVolume
             | Self::Rebalance
             | Self::ScheduledChange
-            | Self::Impaired => true,
+            | Self::Impaired
+            | Self::Request => true,
             Self::LaunchHook
             | Self::LaunchSuccessful
             | Self::Spot
@@ -312,6 +319,7 @@ impl Interruption {
             Cause::StateChange(_) => Kind::StateChange,
             Cause::ScheduledChange(_) => Kind::ScheduledChange,
             Cause::Impaired(_) => Kind::Impaired,
+            Cause::Request(_) => Kind::Request,
         }
     }
 
@@ -327,7 +335,8 @@ impl Interruption {
             | Cause::Rebalance
             | Cause::StateChange(_)
             | Cause::ScheduledChange(_)
-            | Cause::Impaired(_) => None,
+            | Cause::Impaired(_)
+            | Cause::Request(_) => None,
         }
     }
 
@@ -345,7 +354,8 @@ impl Interruption {
             | Cause::Rebalance
             | Cause::StateChange(_)
             | Cause::ScheduledChange(_)
-            | Cause::Impaired(_) => false,
+            | Cause::Impaired(_)
+            | Cause::Request(_) => false,
         }
     }
 

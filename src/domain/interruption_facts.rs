@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Cause, DrainSettings, HookAction, InstanceId, InstanceState, Interruption, Kind,
+    Cause, DrainRequest, DrainSettings, HookAction, InstanceId, InstanceState, Interruption, Kind,
     LifecycleAction, Moment, Response, seconds,
 };
 
@@ -37,7 +37,8 @@ pub struct InterruptionFacts {
     /// The lifecycle action to complete; `None` unless a hook waits.
     pub hook: Option<LifecycleAction>,
     /// The `instance-termination-time` of [`Kind::CapacityReservation`], the `end-date` of
-    /// [`Kind::CapacityBlock`], or the start of a [`Kind::ScheduledChange`]; `None` if not given.
+    /// [`Kind::CapacityBlock`], the start of a [`Kind::ScheduledChange`], or the deadline of a
+    /// [`Kind::Request`]; `None` if not given.
     pub ends: Option<Moment>,
     /// The state in a [`Kind::StateChange`]; `None` for other kinds.
     pub state: Option<InstanceState>,
@@ -48,6 +49,8 @@ pub struct InterruptionFacts {
     /// The settings in the NotificationMetadata of its hook, also those that the flags do not
     /// allow.
     pub settings: DrainSettings,
+    /// Why a [`Kind::Request`] asks, in one line; `None`: it gives no reason, or another kind.
+    pub reason: Option<Box<str>>,
 }
 
 impl InterruptionFacts {
@@ -72,6 +75,7 @@ impl InterruptionFacts {
             ends: match &interruption.cause {
                 Cause::CapacityReservation { ends } | Cause::CapacityBlock { ends } => *ends,
                 Cause::ScheduledChange(notice) => notice.starts,
+                Cause::Request(request) => request.deadline,
                 _ => None,
             },
             state: match interruption.cause {
@@ -81,6 +85,10 @@ impl InterruptionFacts {
             stale,
             response: Response::Drain,
             settings: interruption.hook().map_or(DrainSettings::NONE, HookAction::settings),
+            reason: match &interruption.cause {
+                Cause::Request(request) => request.reason.clone(),
+                _ => None,
+            },
         }
     }
 
@@ -133,8 +141,21 @@ impl InterruptionFacts {
             | Kind::LaunchHook
             | Kind::LaunchSuccessful
             | Kind::Rebalance
-            | Kind::Impaired => None,
+            | Kind::Impaired
+            | Kind::Request => None,
         }
+    }
+
+    /// A person or another controller asks for the drain.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        self.kind == Some(Kind::Request)
+    }
+
+    /// Who asks for the drain; `None` unless it is a request.
+    #[must_use]
+    pub fn requester(&self) -> Option<&str> {
+        DrainRequest::name_of_event(&self.event_id).filter(|_| self.is_request())
     }
 
     /// The instance is `stopped` or `terminated`: nothing runs on it, so Sundown evicts no pod and

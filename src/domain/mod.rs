@@ -25,6 +25,7 @@ mod keys;
 mod labels;
 mod moment;
 mod node;
+mod node_requests;
 mod pace;
 mod pod;
 mod pod_order;
@@ -72,6 +73,7 @@ pub use moment::{Moment, seconds};
 pub use node::{
     Node, NodeName, Ready, ShownCondition, ShownDrain, ShownMaintenance, Taint, is_older_version,
 };
+pub use node_requests::{Asking, KeptRequest, NodeRequests};
 pub use pace::{HeldBy, NodeShare, PaceHold, PaceLimits};
 pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use pod_order::{CRITICAL_PRIORITY, MAX_POD_GROUPS, PodOrder, PriorityBands};
@@ -83,7 +85,7 @@ pub use pod_wish::{PodWishes, Wish, WishSource};
 pub use region::{is_region, region_of_host};
 pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};
-pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits, Verification};
+pub use rules::{DaemonSetState, Exclusion, ForceAfter, LimitSource, Limits, Verification};
 pub use scheduled_change::{
     ChangeAction, ChangeFamily, ChangeSchedule, ChangeStatus, HealthNotice, is_ec2_event_id,
 };

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Annotations, CONTROL_PLANE, FORCE, GateKind, IGNORE, InstanceId, KEEP_CORDONED, Moment,
-    NodeGates, PAUSE, RECORD, RELEASE, TAINT, TO_BE_DELETED,
+    Annotations, Asking, CONTROL_PLANE, DrainRequest, FORCE, GateKind, IGNORE, InstanceId,
+    KEEP_CORDONED, Moment, NodeGates, NodeRequests, PAUSE, RECORD, RELEASE, TAINT, TO_BE_DELETED,
 };
 
 super::hook::name!(
@@ -41,6 +41,8 @@ pub struct Node {
     pub annotations: Annotations,
     /// The annotations that hold its drain or its release; `None`: it has none.
     pub gates: Option<Box<NodeGates>>,
+    /// The annotations that ask for its drain; `None`: it has none.
+    pub requests: Option<Box<NodeRequests>>,
     /// The `Ready` condition.
     pub ready: Ready,
     /// When the `Ready` condition last changed its status.
@@ -179,6 +181,19 @@ impl Node {
         self.gates.as_ref().map_or_else(String::new, |gates| gates.text(kind))
     }
 
+    /// What the requester with this name asks for.
+    #[must_use]
+    pub fn asking(&self, name: &str) -> Asking<'_> {
+        self.requests.as_ref().map_or(Asking::No, |requests| requests.of(name))
+    }
+
+    /// One of its annotations is the request with this event ID ([`DrainRequest::event_id`]).
+    #[must_use]
+    pub fn asks_with(&self, event_id: &str) -> bool {
+        let asking = DrainRequest::name_of_event(event_id).map(|name| self.asking(name));
+        matches!(asking, Some(Asking::For(request)) if request.event_id() == event_id)
+    }
+
     /// The text of the [`RECORD`] annotation; `None` without one.
     #[must_use]
     pub fn record(&self) -> Option<&str> {
@@ -221,6 +236,7 @@ impl Node {
             labels: Arc::default(),
             annotations: Annotations::default(),
             gates: None,
+            requests: None,
             ready: Ready::True,
             ready_since: None,
             maintenance: None,

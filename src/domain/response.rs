@@ -83,6 +83,13 @@ impl FromStr for KindResponse {
         };
         let (kind, response) = (kind.trim(), response.trim());
         let names = |all: Vec<&str>| all.join(", ");
+        if kind == Kind::Request.as_str() {
+            return Err(
+                "`request` has no response here: each request says itself how far to go, with \
+                 stage=cordon or stage=drain in its annotation drain.sundown.dev/NAME"
+                    .to_owned(),
+            );
+        }
         let kind = Responses::kinds().find(|known| known.as_str() == kind).ok_or_else(|| {
             let known = names(Responses::kinds().map(Kind::as_str).collect());
             format!("Sundown knows no kind `{kind}`; use one of {known}")
@@ -132,9 +139,9 @@ impl Responses {
     }
 
     /// The kinds that `--on` can name. [`Kind::LaunchSuccessful`] is not among them: it only puts a
-    /// Node back.
+    /// Node back. Nor is [`Kind::Request`]: each request says itself how far to go.
     pub fn kinds() -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(|kind| *kind != Kind::LaunchSuccessful)
+        Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::LaunchSuccessful | Kind::Request))
     }
 
     /// The response without `--on`.
@@ -153,7 +160,8 @@ impl Responses {
             | Kind::ScheduledChange
             // For a launch hook, `drain` only means that Sundown does not ignore it.
             | Kind::LaunchHook
-            | Kind::LaunchSuccessful => Response::Drain,
+            | Kind::LaunchSuccessful
+            | Kind::Request => Response::Drain,
             // A recommendation often comes for a whole pool, and often nothing follows.
             Kind::Rebalance => Response::Prefer,
             Kind::Impaired => Response::Ignore,
@@ -222,6 +230,7 @@ mod tests {
             ("=", Err("no kind ``")),
             ("sopt=drain", Err("no kind `sopt`")),
             ("launch-successful=ignore", Err("no kind `launch-successful`")),
+            ("request=cordon", Err("each request says itself how far to go, with stage=cordon")),
             (
                 "spot=evict",
                 Err("`evict` is not a response; use one of ignore, prefer, cordon, drain"),

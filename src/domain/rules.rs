@@ -17,6 +17,8 @@ pub struct Limits {
     /// When the drain ends, even if pods are left: the deadline, less the time of one call. `None`:
     /// the drain ends only when its node is empty.
     pub end_at: Option<Moment>,
+    /// What `end_at` comes from.
+    pub end_source: LimitSource,
     /// Spot, a capacity warning or an ending state is among the interruptions: this node's pods are
     /// evicted first when a disruption budget allows an eviction.
     pub urgent: bool,
@@ -45,6 +47,15 @@ pub struct Limits {
     /// The settings in force that come from the node's hooks or from the Node itself. They take
     /// precedence over the flags, and the flags allow them.
     pub settings: DrainSettings,
+}
+
+/// What the end of a drain comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LimitSource {
+    /// A deadline of AWS, a request that may force pods, or the longest time of a drain.
+    Aws,
+    /// The deadline of a request that forces no pod ([`super::DrainRequest`]): pods may be left.
+    Request,
 }
 
 /// Whether AWS has confirmed the lifecycle actions of a drain.
@@ -95,6 +106,7 @@ impl Limits {
             force_at: None,
             accepted,
             end_at: None,
+            end_source: LimitSource::Aws,
             urgent,
             tainted_at: accepted,
             response: Response::Drain,

@@ -87,6 +87,8 @@ pub enum Effect {
     /// Accept a scheduled change whose drain begins now. Answered by
     /// [`Input::Accepted`](super::Input::Accepted) if that succeeds, and ordered again otherwise.
     BeginChange(Arc<Node>, Box<Interruption>),
+    /// Accept a request for the drain of this Node. Answered and ordered again as the one above.
+    BeginRequest(Arc<Node>, Box<Interruption>),
     /// Take a node out of load balancers, if there is room ([`crate::record::ExclusionLimit`]).
     Exclude(Arc<Node>),
     /// Start the completion of a drain that has ended.

@@ -9,7 +9,7 @@ use crate::{
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::{IgnoredGate, Skew},
-    record::{VoidReason, Withdrawal},
+    record::{Refusal, VoidReason, Withdrawal},
 };
 
 /// One thing that happens to a node under interruption, to its drain or to its record.
@@ -142,6 +142,21 @@ pub enum DrainEvent {
     ChangeWithdrawn {
         /// Whether AWS canceled or moved it.
         why: Withdrawal,
+        /// Nothing else holds, so the drain ends and the node is restored.
+        nothing_holds: bool,
+    },
+    /// An annotation that asks for a drain is not obeyed.
+    RequestRefused {
+        /// Its key after the `/`.
+        request: String,
+        /// Why, and what to do.
+        why: Refusal,
+    },
+    /// Requests for the drain are gone: their annotations were removed, or changed to something
+    /// that is no request.
+    RequestsWithdrawn {
+        /// Who asked.
+        names: Vec<String>,
         /// Nothing else holds, so the drain ends and the node is restored.
         nothing_holds: bool,
     },

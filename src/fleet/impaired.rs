@@ -33,13 +33,20 @@ impl Fleet {
         // that AWS has canceled since holds the drain.
         let is_over = |facts: &InterruptionFacts| {
             let is_over = |kind: Kind| kind == Kind::Impaired || kind.is_recommendation();
-            facts.kind.is_some_and(is_over) || state.disproved.contains(&facts.event_id)
+            facts.kind.is_some_and(is_over)
+                || facts.is_request()
+                || state.disproved.contains(&facts.event_id)
         };
         if !state.interruptions.iter().all(is_over) {
             return;
         }
-        let events = state.interruptions.iter().map(|facts| facts.event_id.clone());
+        let of_aws = state.interruptions.iter().filter(|facts| !facts.is_request());
+        let events: Vec<String> = of_aws.map(|facts| facts.event_id.clone()).collect();
         state.disproved.extend(events);
+        if !state.is_disproved() {
+            // People still ask for the drain.
+            return self.refresh_limits(name);
+        }
         state.end_reason = EndReason::NothingHolds;
         self.out.report(name, DrainEvent::Recovered);
         self.feed(name, Input::Release);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Effect, Fleet, LabelWrite, node_state::NodeState};
 use crate::{
-    domain::{EXCLUDE_FROM_LOAD_BALANCERS, Exclusion, InterruptionFacts, NodeName, seconds},
+    domain::{
+        EXCLUDE_FROM_LOAD_BALANCERS, Exclusion, InterruptionFacts, LimitSource, NodeName, seconds,
+    },
     drain::Drain,
 };
 
@@ -43,7 +45,10 @@ impl Fleet {
             Some(Exclusion::Late | Exclusion::Never) => false,
             None => state.interruptions.iter().any(InterruptionFacts::is_urgent),
         };
-        let near = state.limits.end_at.is_some_and(|at| self.now >= at.minus(seconds(60)));
+        // The pods that are left at the deadline of a request stay on the node.
+        let is_request = state.limits.end_source == LimitSource::Request;
+        let end = state.limits.end_at.filter(|_| !is_request);
+        let near = end.is_some_and(|at| self.now >= at.minus(seconds(60)));
         let is_last = |drain: &Drain| drain.is_last_pod_terminating();
         let late = near || state.drain().is_some_and(is_last);
         early || late && state.limits.verification.may_evict()

@@ -122,6 +122,7 @@ impl Fleet {
         self.follow_gates(name);
         self.follow_paced_node(name);
         self.follow_planned(node);
+        self.follow_requests(node);
         self.follow_conditions(node);
     }
 
@@ -250,6 +251,7 @@ impl Fleet {
     /// The index no longer shows this Node object.
     pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
         drop(self.planned.forget(&node.name));
+        self.requests.forget(&node.name);
         self.conditions.forget(&node.name);
         self.deleted_without_drain(node);
         self.deleted_but_indexed.remove(&node.uid);

@@ -48,12 +48,17 @@ pub fn limits_of(
 ) -> Limits {
     let is_recommendation =
         |facts: &&InterruptionFacts| facts.kind.is_some_and(Kind::is_recommendation);
+    // Nothing that people ask for takes time from a drain that AWS asks for, or gives it time.
+    let is_of_aws = |facts: &&InterruptionFacts| !facts.is_request() && !is_recommendation(facts);
+    let is_request_without_limit =
+        !settings.requests_may_force && interruptions.iter().any(|facts| is_of_aws(&facts));
     // A recommendation only counts alone: while another interruption may hold, nothing expires.
     let is_recommended_only = interruptions.iter().all(|facts| is_recommendation(&facts));
     let sure: Vec<InterruptionFacts> = interruptions
         .iter()
         .filter(|facts| is_recommended_only || !is_recommendation(facts))
         .filter(|facts| may_set_deadline(facts, proved))
+        .filter(|facts| !(is_request_without_limit && facts.is_request()))
         .cloned()
         .collect();
     let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(resumed_at);
@@ -200,7 +205,7 @@ impl Fleet {
             .drains
             .get(name)
             .filter(|state| state.is_draining())
-            .map(|state| self.lasting_limits(state));
+            .and_then(|state| self.lasting_limits(state));
         // `record::accept` compares deadlines less their margins. An action that is not verified may
         // be contradicted, so its deadline must not make a later interruption a repeat.
         let lasting = lasting.filter(|_| limits.verification == Verification::Verified);
@@ -208,20 +213,26 @@ impl Fleet {
     }
 
     /// The deadlines of a drain without those that come only from a heartbeat window that is about
-    /// to expire ([`HookFacts::lasting`]).
-    pub(super) fn lasting_limits(&self, state: &NodeState) -> Limits {
+    /// to expire ([`HookFacts::lasting`]), and without those of requests, which people may withdraw.
+    /// `None`: it is for requests alone.
+    pub(super) fn lasting_limits(&self, state: &NodeState) -> Option<Limits> {
+        let mut holding = state.holding();
+        holding.retain(|facts| !facts.is_request());
+        if holding.is_empty() {
+            return None;
+        }
         let hooks = state.interruptions.iter().filter_map(|facts| facts.hook.as_ref());
         let facts = hooks
             .filter_map(|action| Some((action.clone(), self.hook_facts.get(action)?.lasting())))
             .collect();
         let limits = limits_of(
             &LimitSettings { node: state.node_settings.0, ..self.settings.limits },
-            &state.holding(),
+            &holding,
             &facts,
             state.resumed_at,
             &state.proved,
             Some(state.record_clock),
         );
-        for_unknown(&state.record, limits)
+        Some(for_unknown(&state.record, limits))
     }
 }

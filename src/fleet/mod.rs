@@ -18,6 +18,7 @@
 //! | `pod_rules` | what the administrator's rules about pods change in all drains |
 //! | `namespaces` | when the labels of namespaces are asked for, which these rules read |
 //! | `planned` | when the drain of a scheduled change begins, and what follows if AWS cancels it |
+//! | `requests` | which requests for a drain are accepted or refused, and what follows if they are gone |
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
 //! | `verification` | whether AWS confirms or contradicts the lifecycle actions of a drain |
@@ -60,6 +61,7 @@ mod pod_rules;
 mod proofs;
 mod replacement;
 mod reports;
+mod requests;
 mod settings;
 mod takeover;
 mod texts;
@@ -148,6 +150,7 @@ pub struct Fleet {
     hook_nodes: BTreeMap<LifecycleAction, NodeName>,
     claims: claims::Claims,
     planned: planned::PlannedChanges,
+    requests: requests::Requests,
     volumes: volumes::VolumeWaits,
     pacing: pacing::Pacing,
     settings_by_rules: pod_rules::SettingsByRules,
@@ -212,6 +215,7 @@ impl Fleet {
             hook_nodes: BTreeMap::new(),
             claims: claims::Claims::default(),
             planned: planned::PlannedChanges::default(),
+            requests: requests::Requests::default(),
             volumes: volumes::VolumeWaits::default(),
             pacing: pacing::Pacing::default(),
             settings_by_rules: pod_rules::SettingsByRules::default(),
@@ -427,7 +431,7 @@ impl Fleet {
             (true, true) => Moment::MAX,
         };
         let by_node = self.planned.next_wake().min(self.conditions.next_wake());
-        let by_node = by_node.min(self.volumes.next_wake());
+        let by_node = by_node.min(self.volumes.next_wake()).min(self.requests.next_wake());
         first.min(dispatcher).min(regular).min(report).min(by_node)
     }
 
@@ -451,6 +455,7 @@ impl Fleet {
             self.dispatch(DispatchInput::Tick);
         }
         self.look_at_planned();
+        self.look_at_requests();
         self.look_at_volumes();
         self.handle_changed_drains(now);
         self.write_conditions();

@@ -206,6 +206,7 @@ impl Fleet {
         let are = if attached.count == 1 { "is" } else { "are" };
         let ends = self
             .lasting_limits(state)
+            .unwrap_or(state.limits)
             .end_at
             .map_or_else(String::new, |at| format!(" {ENDS_BEFORE}{at:.0}{ENDS_AFTER}"));
         Some(format!("No pod is left. {attached} {are} still attached.{ends}"))
@@ -232,6 +233,7 @@ impl Fleet {
         // A heartbeat that is accepted again takes back a window that is about to expire.
         let ends = self
             .lasting_limits(state)
+            .unwrap_or(state.limits)
             .end_at
             .map_or_else(String::new, |at| format!(" {ENDS_BEFORE}{at:.0}{ENDS_AFTER}"));
         Some(format!("{}{ends}", explained::blocked_event(&blocked)))

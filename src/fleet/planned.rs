@@ -143,7 +143,7 @@ impl Fleet {
         Some(again_at)
     }
 
-    fn plan_time(&self) -> PlanTime {
+    pub(super) fn plan_time(&self) -> PlanTime {
         let now = self.lookup.skew().to_aws(self.now);
         PlanTime { now, schedule: self.settings.changes }
     }

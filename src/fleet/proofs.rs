@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{DrainEvent, Effect, Fleet, Question, node_state::Kubelet};
 use crate::{
-    domain::{InstanceId, InterruptionFacts, LifecycleAction, Node, NodeName, Ready},
+    domain::{DrainRequest, InstanceId, InterruptionFacts, LifecycleAction, Node, NodeName, Ready},
     drain::{self, Input, NodeCondition},
     record::{EndReason, Record},
 };
@@ -105,9 +105,10 @@ impl Fleet {
         else {
             return;
         };
-        state.disproved.extend(events);
+        let is_request = |event: &String| DrainRequest::name_of_event(event).is_some();
+        state.disproved.extend(events.into_iter().filter(|event| !is_request(event)));
         if !state.is_disproved() {
-            return;
+            return self.refresh_limits(name);
         }
         state.end_reason = EndReason::NothingHolds;
         self.out.report(name, DrainEvent::InstanceReturned);

@@ -56,7 +56,9 @@ impl Fleet {
         };
         let actions = self.lookup.open_actions(record, instance);
         // The reasons to cordon. `prefer` only taints the node.
-        let cordoning = || interruptions.iter().filter(|facts| facts.response.cordons());
+        // A request needs no confirmation, and confirms nothing.
+        let cordoning =
+            || interruptions.iter().filter(|facts| facts.response.cordons() && !facts.is_request());
         // `Question::Verify` already asks AWS about an interruption that was accepted as stale.
         let is_needed = limits.response.cordons()
             && !actions.is_empty()
@@ -168,8 +170,14 @@ impl Fleet {
 
     fn end_contradicted(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get_mut(name) else { return };
-        let events = state.interruptions.iter().map(|facts| facts.event_id.clone());
+        let of_aws = state.interruptions.iter().filter(|facts| !facts.is_request());
+        let events: Vec<String> = of_aws.map(|facts| facts.event_id.clone()).collect();
         state.disproved.extend(events);
+        if !state.is_disproved() {
+            // People still ask for the drain.
+            self.out.report(name, DrainEvent::DisprovedOne);
+            return self.refresh_limits(name);
+        }
         state.end_reason = EndReason::NothingHolds;
         self.out.report(name, DrainEvent::Contradicted);
         self.feed(name, Input::Contradicted);

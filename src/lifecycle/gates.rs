@@ -23,10 +23,14 @@
 
 use std::time::Duration;
 
-use crate::domain::{GateKind, InterruptionFacts, Kind, Limits, Moment, Node, seconds};
+use crate::domain::{
+    GateKind, InterruptionFacts, Kind, LimitSource, Limits, Moment, Node, seconds,
+};
 
 /// Gates do not hold a drain whose deadline comes this soon after its event.
 const SHORT_DEADLINE: Duration = seconds(300);
+/// How long a drain that only people ask for waits at most for other drains, without a deadline.
+const LONGEST_FOR_REQUESTS: Duration = seconds(24 * 3600);
 /// How long gates hold at most without a deadline.
 const LONGEST_WITHOUT_DEADLINE: Duration = seconds(1800);
 
@@ -109,6 +113,10 @@ fn half_of_time(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<
     // start the wait anew.
     let accepted = evicting(interruptions).map(|facts| facts.accepted).min();
     let accepted = accepted.unwrap_or(limits.accepted);
+    if limits.end_source == LimitSource::Request {
+        // It presses nobody, however soon it comes.
+        return limits.end_at.map(|end| accepted.plus(end.since_or_zero(accepted) / 2));
+    }
     // The end of a drain that has no deadline counts from the take-over, too.
     let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
     if interruptions.iter().any(ends_soon_after_its_event)
@@ -123,13 +131,19 @@ fn half_of_time(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<
 }
 
 /// Until when the evictions of a drain can wait for other drains: as long as for gates, but not in
-/// the last 5 minutes before the deadline. `None`: not at all, because something in its record
+/// the last 5 minutes before the deadline. If people ask for the drain and nothing forces its pods,
+/// until its deadline, or for a day without one. `None`: not at all, because something in its record
 /// leaves no time ([`Kind::can_wait`]), or no pod is to be evicted. The moment may have passed.
 #[must_use]
 pub fn can_wait_until(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<Moment> {
     let can_wait = |facts: &InterruptionFacts| facts.kind.is_some_and(Kind::can_wait);
     if limits.urgent || !limits.response.evicts() || !interruptions.iter().all(can_wait) {
         return None;
+    }
+    if limits.force_at.is_none() && interruptions.iter().all(InterruptionFacts::is_request) {
+        let accepted = evicting(interruptions).map(|facts| facts.accepted).min();
+        let latest = accepted.unwrap_or(limits.accepted).plus(LONGEST_FOR_REQUESTS);
+        return Some(limits.end_at.unwrap_or(latest));
     }
     let half = half_of_time(limits, interruptions)?;
     let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
@@ -170,9 +184,11 @@ fn first_event(interruptions: &[InterruptionFacts], accepted: Moment) -> Moment 
 }
 
 /// The interruptions for which pods are evicted: the time of the drain counts from the first one. A
-/// recommendation may have tainted the Node long before.
+/// recommendation may have tainted the Node long before, and a request counts only without others.
 fn evicting(interruptions: &[InterruptionFacts]) -> impl Iterator<Item = &InterruptionFacts> {
-    interruptions.iter().filter(|facts| facts.response.evicts())
+    let asks = |facts: &&InterruptionFacts| facts.response.evicts();
+    let is_of_aws = interruptions.iter().filter(asks).any(|facts| !facts.is_request());
+    interruptions.iter().filter(asks).filter(move |facts| !is_of_aws || !facts.is_request())
 }
 
 /// When the event of this interruption came. AWS announces a scheduled change days before, and its

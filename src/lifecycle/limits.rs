@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use super::ActionSeen;
 use crate::domain::{
     AllowedSettings, DrainSettings, EvictAfterByKind, HookDescription, InterruptionFacts, Kind,
-    LifecycleAction, Limits, Moment, Node, ReadSettings, SettingProblem, SettingSource, force_time,
-    seconds,
+    LifecycleAction, LimitSource, Limits, Moment, Node, ReadSettings, SettingProblem,
+    SettingSource, force_time, seconds,
 };
 
 /// How long before its GlobalTimeout the deadline of a hook is.
@@ -31,6 +31,9 @@ pub struct LimitSettings {
     pub rebalance_ttl: Duration,
     /// `--evict-after`: when the evictions of a drain begin.
     pub evict_after: EvictAfterByKind,
+    /// `--requests-may-force`: at the deadline of a request, pods are forced. If `false`, only the
+    /// drain ends, and only if nothing else of its record comes from AWS.
+    pub requests_may_force: bool,
     /// What the flags allow hooks and Nodes to set.
     pub allowed: AllowedSettings,
     /// The settings in the annotations of the Node, as far as they are allowed: they take
@@ -46,6 +49,7 @@ impl Default for LimitSettings {
             spot_margin: seconds(10),
             rebalance_ttl: seconds(3600),
             evict_after: EvictAfterByKind::default(),
+            requests_may_force: false,
             allowed: AllowedSettings::default(),
             node: DrainSettings::NONE,
         }
@@ -159,7 +163,8 @@ impl HookFacts {
     }
 }
 
-/// The limits of a drain with these accepted interruptions. `resumed_at`: when the current leader
+/// The limits of a drain with these accepted interruptions. Requests have no longest time: a drain
+/// for nothing else and without a deadline goes on until its node is empty. `resumed_at`: when the current leader
 /// accepted, took over or resumed the drain. For an interruption that joined later, the time of its
 /// own accept counts instead. `hooks`: the facts of each open action. An action that is missing
 /// there has the description of another action of the same hook, if there is one.
@@ -184,21 +189,41 @@ pub fn limits(
     let deadlines: Vec<InterruptionDeadline> = ending.iter().filter_map(of).collect();
     let earliest = deadlines.iter().min_by_key(|d| (d.deadline.force_at, d.accepted));
     let end = deadlines.iter().map(|d| d.deadline.end_at).min();
-    let latest_ends = ending.iter().map(|facts| {
+    let is_only_requested = ending.iter().all(|facts| facts.is_request());
+    let evicts = interruptions.iter().any(|facts| facts.response.evicts());
+    let of_request = request_deadline(&ending).filter(|_| is_only_requested);
+    // A node that is only cordoned waits for no pod, so its drain ends by itself.
+    let is_bounded =
+        |facts: &&&InterruptionFacts| !facts.is_request() || (is_only_requested && !evicts);
+    let latest_ends = ending.iter().filter(is_bounded).map(|facts| {
         let description = facts_of(facts, hooks).description;
         let own = settings.own_drain_timeout([*facts], hooks);
         resumed_at.max(facts.accepted).plus(settings.longest_drain(description.as_ref(), own))
     });
-    let latest_end = latest_ends.min().unwrap_or_else(|| {
-        resumed_at.plus(settings.longest_drain(None, settings.node.drain_timeout))
+    let latest_end = latest_ends.min().or_else(|| {
+        let longest = settings.longest_drain(None, settings.node.drain_timeout);
+        ending.is_empty().then(|| resumed_at.plus(longest))
     });
     let limits = Limits {
         force_at: earliest.map(|d| d.deadline.force_at),
         accepted: earliest.map_or(first, |d| d.accepted),
-        end_at: Some(end.unwrap_or(latest_end)),
+        end_at: end.or(of_request).or(latest_end),
+        end_source: if end.is_none() && of_request.is_some() {
+            LimitSource::Request
+        } else {
+            LimitSource::Aws
+        },
         ..Limits::without_deadline(first, interruptions.iter().any(InterruptionFacts::is_urgent))
     };
     with_response(limits, interruptions)
+}
+
+/// The earliest deadline of requests at which a drain for them alone ends, also if it passed before
+/// the drain was taken up. One that had passed when the last of them was accepted does not count:
+/// the drain began again after it.
+fn request_deadline(requests: &[&InterruptionFacts]) -> Option<Moment> {
+    let last = requests.iter().map(|facts| facts.accepted).max()?;
+    requests.iter().filter_map(|facts| facts.ends).filter(|end| *end > last).min()
 }
 
 fn is_recommendation(facts: &InterruptionFacts) -> bool {
@@ -274,7 +299,7 @@ impl Deadline {
 
 impl InterruptionDeadline {
     /// `None` if the deadline had passed when the drain was resumed, if it left no time at the
-    /// accept, or if the interruption never sets one.
+    /// accept, or if the interruption never sets one, as a request that may not force.
     fn of(
         interruption: &InterruptionFacts,
         hooks: &BTreeMap<LifecycleAction, HookFacts>,
@@ -292,8 +317,12 @@ impl InterruptionDeadline {
             } else {
                 settings.margin
             };
-            let deadline = interruption
-                .machine_ends_at()
+            let end = if interruption.is_request() {
+                interruption.ends.filter(|_| settings.requests_may_force)
+            } else {
+                interruption.machine_ends_at()
+            };
+            let deadline = end
                 .filter(|end| interruption.leaves_time(*end))
                 .map(|end| Deadline::at(end, interruption.began(), margin))
                 .filter(|d| d.force_at > resumed_at)?;

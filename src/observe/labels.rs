@@ -234,6 +234,9 @@ labels!(
         NodeRestored = "put_back",
         /// The annotation `sundown.dev/planned` could not be read.
         PlannedUnreadable = "planned_unreadable",
+        /// An annotation `drain.sundown.dev/NAME` is not obeyed: it is no request, or its deadline
+        /// has passed.
+        RequestRefused = "request_refused",
         /// The Node had changed before a write, and the write was built again from the new Node.
         Conflict = "conflict",
     }

@@ -11,6 +11,7 @@ use super::{
     life::remove_orders,
     new_entry::NewEntry,
     patch::NodePatch,
+    requests::{is_asked, is_only_requested, with_requests_of},
     schema::Entry,
     status,
 };
@@ -128,6 +129,11 @@ pub enum Accept {
 ///   interruption that it does not name replaces it.
 /// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
 ///   The same patch notes there that it has begun.
+/// - If the record is released and holds only requests, another request replaces it, and so does
+///   every interruption that cordons the Node, except a recommendation. The new record keeps the
+///   requests that still ask.
+/// - A request is accepted only while the Node has its annotation and its deadline is ahead. It
+///   replaces one of the same name. While a record is doubtful, it waits.
 /// - If the record belongs to this instance and names this event, the interruption is a repeat.
 ///
 /// The taint shows the most urgent kind of all interruptions that have joined. A new record removes
@@ -153,6 +159,9 @@ pub fn accept(
         // It was moved or canceled since, or was accepted before.
         return Accept::Repeat;
     }
+    if matches!(&interruption.cause, Cause::Request(request) if !is_asked(node, request, now)) {
+        return Accept::Repeat;
+    }
     let new = NewEntry::new(interruption, now, options);
     let found = status(node, Some(&interruption.instance));
     // Unless the record is void, the instance may still end, even if its record is lost. So the
@@ -167,7 +176,9 @@ pub fn accept(
         {
             (new.fresh(node, before_us(node, &record)), false)
         }
-        RecordStatus::Void { record, .. } if planned.is_some() || !new.is_in(&record) => {
+        RecordStatus::Void { record, .. }
+            if planned.is_some() || new.is_request() || !new.is_in(&record) =>
+        {
             (new.fresh_after(&record, node, before_us(node, &record)), false)
         }
         RecordStatus::Released { record, has_our_changes: true }
@@ -180,7 +191,7 @@ pub fn accept(
             } else {
                 new.fresh_after(&record, node, before)
             };
-            (fresh, false)
+            (with_requests_of(&record, fresh, node, now), false)
         }
         RecordStatus::Open(record) if new.adds_to(&record, options) => {
             let before = before_of(&record, node);
@@ -191,7 +202,9 @@ pub fn accept(
             (new.join(Record { boot, before, ..record }), true)
         }
         RecordStatus::Doubtful { record, .. }
-            if !new.is_in(&record) && new.adds_to(&hooks_only(&record, node), options) =>
+            if !new.is_request()
+                && !new.is_in(&record)
+                && new.adds_to(&hooks_only(&record, node), options) =>
         {
             let before = before_of(&record, node);
             (new.join(Record { before, ..hooks_only(&record, node) }), true)
@@ -246,8 +259,12 @@ pub fn accept(
 /// for.
 fn replaces_ended(new: &NewEntry, record: &Record, node: &Node, is_waiting_change: bool) -> bool {
     // The instance did not go, and only a person keeps the Node as it is.
-    let begins_anew = record.is_held() && (is_waiting_change || !new.is_in(record));
+    let begins_anew =
+        record.is_held() && (is_waiting_change || new.is_request() || !new.is_in(record));
+    let is_another_request = new.is_request() && !new.is_in(record) && is_only_requested(record);
     begins_anew
+        || is_another_request
+        || new.outranks_requests(record)
         || new.brings_an_action_after(record)
         || new.is_stronger_than(record)
         || new.ends_a_time_in_the_pool(record)

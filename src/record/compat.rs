@@ -38,7 +38,8 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
         | Kind::CapacityReservation
         | Kind::CapacityBlock
         | Kind::StateChange
-        | Kind::Impaired => return None,
+        | Kind::Impaired
+        | Kind::Request => return None,
     };
     let digits = entry
         .event

@@ -123,7 +123,9 @@ impl EndedDrain<'_> {
         open_actions: impl FnOnce(&Record) -> Vec<LifecycleAction>,
         released: &Released,
     ) -> OnEnd {
-        let is_disproved = |event: &String| self.disproved.contains(event);
+        // A request that was gone may ask again.
+        let is_disproved =
+            |event: &String| self.disproved.contains(event) && !node.asks_with(event);
         let has_others = || {
             record.interruptions(self.instance).iter().any(|facts| !is_disproved(&facts.event_id))
         };
@@ -149,7 +151,13 @@ impl EndedDrain<'_> {
             EndReason::NothingHolds => true,
         };
         let patch = if is_restored {
-            restore_node(node, None, &After::Released(released.clone()))
+            let after = match self.why {
+                EndReason::NothingHolds => After::Released(released.clone()),
+                EndReason::ByHand | EndReason::InstanceGoes => {
+                    After::ReleasedByHand(released.clone())
+                }
+            };
+            restore_node(node, None, &after)
         } else {
             release(node, released)
         };

@@ -174,7 +174,8 @@ fn end_of(known: &KnownEntry) -> InstanceEnd {
         | Kind::LaunchSuccessful
         | Kind::Rebalance
         | Kind::ScheduledChange
-        | Kind::Impaired => InstanceEnd::NotKnown,
+        | Kind::Impaired
+        | Kind::Request => InstanceEnd::NotKnown,
     }
 }
 

@@ -60,15 +60,16 @@ pub fn last_sickness(node: &Node) -> Option<LastSickness> {
     Some(LastSickness { instance, group: read.group, at: read.at })
 }
 
-/// The record was written because the instance is sick, and holds nothing else but recommendations
-/// and scheduled changes that AWS has canceled since, by the annotation of the Node.
+/// The record was written because the instance is sick, and holds nothing else but recommendations,
+/// requests, and scheduled changes that AWS has canceled since, by the annotation of the Node.
 pub(super) fn is_for_sickness(record: &Record, node: &Node) -> bool {
     let kind = |entry: &KnownEntry| Kind::from_word(&entry.kind);
     let is_canceled = |entry: &KnownEntry| {
         Planned::of(node, &record.instance).is_some_and(|all| all.is_canceled(&entry.event))
     };
     let is_weaker = |entry: &KnownEntry| match kind(entry) {
-        Some(Kind::Impaired) => true,
+        // A request is accepted again once the Node is restored.
+        Some(Kind::Impaired | Kind::Request) => true,
         Some(Kind::ScheduledChange) => is_canceled(entry),
         Some(kind) => kind.is_recommendation(),
         None => false,

@@ -4,11 +4,14 @@
 use serde_json::Value;
 
 use super::{
-    Before, Planned, Record, RecordStatus, Released, compat, ours, patch::NodePatch,
-    schema::KnownEntry, status,
+    Before, Planned, Record, RecordStatus, Released, compat, ours,
+    patch::NodePatch,
+    requests::{MayAskAgain, without_requests},
+    schema::KnownEntry,
+    status,
 };
 use crate::domain::{
-    EXCLUDE_FROM_LOAD_BALANCERS, FORCE, IMPAIRED, InstanceId, Moment, Node, PLANNED, RECORD,
+    EXCLUDE_FROM_LOAD_BALANCERS, FORCE, IMPAIRED, InstanceId, Kind, Moment, Node, PLANNED, RECORD,
     RELEASE,
 };
 
@@ -18,11 +21,15 @@ pub enum After {
     /// The record stays and is marked as released, so that a copy of its event is recognized as a
     /// repeat. For nodes that a person released, and for disproved interruptions.
     Released(Released),
-    /// The record is removed, because it was void.
-    Removed,
+    /// The same, because a person released the node or deleted its record: the requests that it
+    /// still has stay in the record, and are not accepted again unless they change. After all other
+    /// ends, what the Node still asks for is accepted again.
+    ReleasedByHand(Released),
     /// The Node has lost its record and gets none. If a person holds the restore, the record is
     /// written back with this end.
     Lost(Released),
+    /// The record is removed, because it was void.
+    Removed,
     /// The same, because the machine has booted since. `launched`: when EC2 last started the
     /// instance, if it reports that. Degraded hardware that was announced before is then over: EC2
     /// starts a stopped instance on other hardware.
@@ -89,10 +96,24 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
             changes = true;
         }
         After::Released(released) if record.released.is_none() => {
-            patch.record(&marked_released(record.clone(), released));
+            let record = without_requests(record.clone(), node, MayAskAgain::All);
+            patch.record(&marked_released(record, released));
             changes = true;
         }
-        After::Removed | After::Lost(_) | After::Booted { .. } | After::Released(_) => {}
+        After::ReleasedByHand(released) if record.released.is_none() => {
+            let record = without_requests(record.clone(), node, MayAskAgain::Gone);
+            patch.record(&marked_released(record, released));
+            changes = true;
+        }
+        After::Released(_) if record.known().any(|known| known.kind == Kind::Request.as_str()) => {
+            patch.record(&without_requests(record.clone(), node, MayAskAgain::All));
+            changes = true;
+        }
+        After::Removed
+        | After::Lost(_)
+        | After::Booted { .. }
+        | After::Released(_)
+        | After::ReleasedByHand(_) => {}
     }
     changes.then(|| patch.body())
 }
@@ -105,9 +126,10 @@ fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
     let held = match (&record.released, after) {
         (Some(released), _) if released.held => return None,
         (Some(_), _) => record.clone(),
-        (None, After::Released(released) | After::Lost(released)) => {
-            marked_released(record.clone(), released)
-        }
+        (
+            None,
+            After::Released(released) | After::ReleasedByHand(released) | After::Lost(released),
+        ) => marked_released(record.clone(), released),
         // When it ended is not known.
         (None, After::Removed | After::Booted { .. }) => {
             let at = record.known().map(|known| known.accepted).max()?;

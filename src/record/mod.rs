@@ -36,6 +36,7 @@ mod maintenance;
 mod new_entry;
 mod patch;
 mod planned;
+mod requests;
 mod return_check;
 mod returned;
 mod schema;
@@ -69,6 +70,9 @@ pub use patch::{cordon, exclude};
 pub use planned::{
     MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, PlanTime, Planned, PlannedChange, Withdrawal,
     WithdrawnChanges, holds_change, plan, withdrawn_changes,
+};
+pub use requests::{
+    Refusal, RefusedRequest, RequestChanges, next_request, refused_requests, request_changes,
 };
 pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
 pub use returned::{Returned, returned, waits_to_end_again};

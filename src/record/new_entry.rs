@@ -8,6 +8,7 @@ use serde_json::Map;
 use super::{
     Before, MAX_INTERRUPTIONS, Record, VERSION,
     accept::AcceptOptions,
+    requests::{is_only_requested, is_same_requester},
     schema::{Entry, KnownEntry},
 };
 use crate::domain::{
@@ -117,7 +118,8 @@ impl NewEntry {
             && self.cordons()
     }
 
-    /// Adds the interruption. A recommendation replaces older ones. If the record is full, the
+    /// Adds the interruption. A recommendation replaces older ones, and a request that of the same
+    /// name. If the record is full, the
     /// interruption replaces the one with the weakest response among those without a lifecycle
     /// action.
     pub(super) fn join(self, mut record: Record) -> Record {
@@ -127,6 +129,10 @@ impl NewEntry {
                 !is_recommendation(old) || old.response() > self.facts.response
             });
         }
+        record.interruptions.retain(|entry| match entry {
+            Entry::Known(old) => !is_same_requester(&self.entry, old),
+            Entry::Unknown(_) => true,
+        });
         if record.interruptions.len() >= MAX_INTERRUPTIONS {
             let without_action = record.interruptions.iter().enumerate().filter_map(|(at, e)| {
                 let Entry::Known(old) = e else { return None };
@@ -138,6 +144,20 @@ impl NewEntry {
         }
         record.interruptions.push(Entry::Known(Box::new(self.entry)));
         record
+    }
+
+    /// A person or another controller asks for the drain.
+    pub(super) fn is_request(&self) -> bool {
+        self.facts.is_request()
+    }
+
+    /// It is a notice of AWS that cordons the Node, and the record holds only requests.
+    pub(super) fn outranks_requests(&self, record: &Record) -> bool {
+        !self.is_request()
+            && !self.is_recommendation()
+            && self.cordons()
+            && !self.is_in(record)
+            && is_only_requested(record)
     }
 
     fn is_recommendation(&self) -> bool {
@@ -260,14 +280,17 @@ impl NewEntry {
 
     /// It brings a new lifecycle action, an earlier deadline than that of the open record, a
     /// stronger response or a later recommendation. A scheduled change always joins: it is noted as
-    /// begun with the same PATCH.
+    /// begun with the same PATCH. So does a request. A record of requests alone takes in every
+    /// notice of AWS that cordons the Node, because people may withdraw the requests.
     pub(super) fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
         !self.is_in(record)
             && (self.has_new_action(record)
                 || self.ends_sooner(record, options)
                 || self.is_stronger_than(record)
                 || self.extends_recommendation(record)
-                || self.facts.kind == Some(Kind::ScheduledChange))
+                || self.facts.kind == Some(Kind::ScheduledChange)
+                || self.is_request()
+                || self.outranks_requests(record))
     }
 
     /// Its response is stronger than that of every interruption in the record, and the record does

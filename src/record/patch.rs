@@ -183,6 +183,6 @@ const fn urgency(kind: Kind) -> u8 {
         Kind::ScheduledChange => 3,
         Kind::Impaired => 2,
         Kind::Rebalance => 1,
-        Kind::LaunchSuccessful => 0,
+        Kind::Request | Kind::LaunchSuccessful => 0,
     }
 }

@@ -9,12 +9,14 @@
 //!    "unconfirmed":true,"warm_pool":true,"settings":{"drain-timeout":"4h"}},
 //!   {"kind":"capacity-block","event":"…","time":"…","accepted":"…","ends":"…",
 //!    "response":"cordon"},
+//!   {"kind":"request","event":"request:upgrade:91c5…","time":"…","accepted":"…","ends":"…",
+//!    "reason":"new kernel"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
 //!    "stale":true}],
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}
 //! ```
 //!
-//! All times are by AWS's clock, not by the leader's own: readers convert them (`lifecycle::Skew`).
+//! `ends` of a request is its deadline. All times are by AWS's clock, not by the leader's own: readers convert them (`lifecycle::Skew`).
 //!
 //! With `--compat nth`, there is `"compat":"nth"` beside `before`. `"pool":"asg"` shows that the
 //! instance went into the warm pool of this group by a record that this one has replaced. Unknown fields survive a rewrite
@@ -157,6 +159,9 @@ pub(super) struct KnownEntry {
     /// The settings in the NotificationMetadata of its hook, as they are written there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) settings: Option<Value>,
+    /// Why a request asks for the drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -381,6 +386,7 @@ impl KnownEntry {
             settings: Some(facts.settings.to_object())
                 .filter(|settings| !settings.is_empty())
                 .map(Value::Object),
+            reason: facts.reason.as_deref().map(str::to_owned),
             rest: Map::new(),
         }
     }
@@ -407,6 +413,7 @@ impl KnownEntry {
                 Some(Value::Object(given)) => DrainSettings::of_object(given).0,
                 _ => DrainSettings::NONE,
             },
+            reason: self.reason.as_deref().map(Into::into),
         }
     }
 

@@ -57,7 +57,8 @@ fn trusted_for(
         | Cause::LaunchSuccessful { .. }
         | Cause::Rebalance
         | Cause::ScheduledChange(_)
-        | Cause::Impaired(_) => None,
+        | Cause::Impaired(_)
+        | Cause::Request(_) => None,
     }
 }
 

@@ -75,6 +75,7 @@ pub fn triage(
         | Cause::Rebalance
         | Cause::ScheduledChange(_)
         | Cause::Impaired(_)
+        | Cause::Request(_)
         | Cause::StateChange(_) => match case.node() {
             Some(node) => case.with_node(node),
             None if case.may_be_named_after() => wait(case.questions_of_name(), None),

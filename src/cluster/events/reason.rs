@@ -264,6 +264,19 @@ reasons! {
          the node holds. Sundown restores the earlier state of the node, and drains the node again \
          before the new start."
         => "Nothing.";
+    /// An annotation that asks for a drain is not obeyed.
+    RequestRefused [Warning] [Node]
+        "An annotation `drain.sundown.dev/NAME` asks for the drain of the node, and Sundown does not \
+         obey it: its value is not understood, its deadline had passed when Sundown first saw it, \
+         the node has more than 16 requests, `sundown.dev/ignore`, or no EC2 instance. The message \
+         names what is wrong."
+        => "Correct the annotation as the message tells, or remove it.";
+    /// Requests for the drain are gone.
+    RequestWithdrawn [Normal] [Node]
+        "The annotation of a request for the drain was removed, or changed to something that is no \
+         request. If nothing else holds, the drain ends, and Sundown restores the earlier state of \
+         the node. Otherwise the drain goes on for what is left."
+        => "Nothing.";
     /// A node is drained because its instance is sick.
     InstanceImpaired [Warning] [Node]
         "A status check of EC2 has failed, or the node has been NotReady, for `--impaired-after`. \

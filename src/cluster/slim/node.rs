@@ -9,8 +9,9 @@ use serde::{
 
 use super::{Condition, KeepLabels, Text, moment, or_default};
 use crate::domain::{
-    Annotations, DRAIN_IN_PROGRESS, DRAINED, GateKind, InstanceId, MAINTENANCE_PLANNED, Node,
-    NodeGates, PREFIX, Ready, ShownCondition, ShownDrain, ShownMaintenance, Taint,
+    Annotations, DRAIN_IN_PROGRESS, DRAINED, DrainRequest, GateKind, InstanceId,
+    MAINTENANCE_PLANNED, Node, NodeGates, NodeRequests, PREFIX, Ready, ShownCondition, ShownDrain,
+    ShownMaintenance, Taint,
 };
 
 /// How much of the message of a condition is kept. Sundown's own are shorter.
@@ -83,6 +84,7 @@ struct OurAnnotations {
     /// Those whose keys start with [`PREFIX`].
     ours: Annotations,
     gates: NodeGates,
+    requests: NodeRequests,
 }
 
 impl<'de> Deserialize<'de> for OurAnnotations {
@@ -106,16 +108,19 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut ours, mut gates) = (BTreeMap::<String, String>::new(), NodeGates::default());
+        let mut requests = NodeRequests::default();
         while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
             if key.starts_with(PREFIX) {
                 ours.insert(key.into_owned(), map.next_value()?);
             } else if GateKind::of_key(&key).is_some() {
                 gates.add(&key, &map.next_value::<Text<'de>>()?.0);
+            } else if DrainRequest::name_of_key(&key).is_some() {
+                requests.add(&key, &map.next_value::<Text<'de>>()?.0);
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        Ok(OurAnnotations { ours: ours.into_iter().collect(), gates })
+        Ok(OurAnnotations { ours: ours.into_iter().collect(), gates, requests })
     }
 }
 
@@ -170,6 +175,9 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         labels: Arc::new(keep.of_labels(metadata.labels.unwrap_or_default())),
         annotations: metadata.annotations.ours,
         gates: Some(metadata.annotations.gates).filter(|gates| !gates.is_empty()).map(Box::new),
+        requests: Some(metadata.annotations.requests)
+            .filter(|requests| !requests.is_empty())
+            .map(Box::new),
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),
         maintenance: status
@@ -189,6 +197,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::Asking;
 
     fn read(annotations: &serde_json::Value) -> Node {
         let json = json!({ "metadata": { "name": "a", "uid": "u", "annotations": annotations } });
@@ -200,6 +209,7 @@ mod tests {
         let found = read(&json!({
             "pre-drain.sundown.dev/backup": "job \"7\"",
             "pre-release.sundown.dev/logs": "",
+            "drain.sundown.dev/upgrade": "reason=new \"kernel\"",
             "sundown.dev/pause": "true",
             "example.com/note": "x".repeat(100)
         }));
@@ -207,12 +217,17 @@ mod tests {
         let text = "pre-drain.sundown.dev/backup (job \"7\")";
         assert_eq!(found.gates_text(GateKind::PreDrain), text);
         assert_eq!(found.gates_text(GateKind::PreRelease), "pre-release.sundown.dev/logs");
+        assert!(matches!(
+            found.asking("upgrade"),
+            Asking::For(request) if request.reason.as_deref() == Some("new \"kernel\"")
+        ));
     }
 
     #[test]
     fn a_node_without_gates_has_none() {
         for annotations in [json!(null), json!({}), json!({ "sundown.dev/pause": "true" })] {
             let found = read(&annotations);
+            assert_eq!(found.requests, None, "{annotations}");
             assert_eq!(found.gates, None, "{annotations}");
             assert!(!found.has_gate(GateKind::PreDrain) && !found.has_gate(GateKind::PreRelease));
         }

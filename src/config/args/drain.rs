@@ -155,6 +155,11 @@ pub struct DrainArgs {
     /// has passed
     #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
     pub force_after: ForceAfter,
+    /// Force pods at the deadline of a request for a drain (annotation `drain.sundown.dev/NAME`), as
+    /// for a deadline of AWS. Without it, no request forces pods: at its deadline the drain ends,
+    /// and the pods that are left stay
+    #[arg(long, env = "SUNDOWN_REQUESTS_MAY_FORCE", value_parser = parse_switch)]
+    pub requests_may_force: bool,
     /// In which order the pods of a node are evicted: `together`, `critical-last` (ordinary pods, then
     /// pods of `--drain-daemonset`, then critical pods, then critical pods of `--drain-daemonset`)
     /// or, by pod priority, the 2 to 8 priorities at which pod groups begin, such as

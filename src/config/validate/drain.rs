@@ -132,6 +132,7 @@ pub(in crate::config) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError
         deadline_margin: a.deadline_margin,
         spot_deadline_margin: a.spot_deadline_margin,
         force_after: a.force_after,
+        requests_may_force: a.requests_may_force,
         pod_order: a.pod_order.clone(),
         drained_daemon_sets: a.drain_daemonset.clone(),
         rules_file: a.rules_file.clone().filter(|path| !path.as_os_str().is_empty()),

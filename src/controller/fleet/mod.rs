@@ -120,6 +120,7 @@ pub fn limit_settings(config: &DrainConfig) -> LimitSettings {
         spot_margin: config.spot_deadline_margin,
         rebalance_ttl: config.rebalance_ttl,
         evict_after: config.evict_after,
+        requests_may_force: config.requests_may_force,
         allowed: config.allowed(),
         node: DrainSettings::NONE,
     }

@@ -15,7 +15,7 @@ use crate::{
         node_writer::patch_node,
         planned,
         release::{self, BeginAt},
-        returns,
+        requests, returns,
     },
     domain::{Node, NodeName},
     fleet::{CompletionId, Effect, Input, Question, RecordRestoration},
@@ -91,6 +91,9 @@ impl Performer {
             Effect::RestoreNode(node) => returns::restore_ordered(term, node),
             Effect::BeginChange(node, interruption) => {
                 term.spawn(planned::begin(term.clone(), node, *interruption));
+            }
+            Effect::BeginRequest(node, interruption) => {
+                term.spawn(requests::begin(term.clone(), node, *interruption));
             }
             Effect::SetMaintenance(node, condition) => {
                 term.spawn(planned::set_maintenance(term.clone(), node, condition));

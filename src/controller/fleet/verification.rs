@@ -263,7 +263,8 @@ fn interruption(instance: &InstanceId, facts: &InterruptionFacts) -> Option<Inte
         | Kind::LaunchSuccessful
         | Kind::Rebalance
         | Kind::ScheduledChange
-        | Kind::Impaired => return None,
+        | Kind::Impaired
+        | Kind::Request => return None,
     };
     Some(Interruption {
         instance: instance.clone(),

@@ -4,7 +4,7 @@ use tracing::{debug, info, warn};
 
 use super::nodes;
 use crate::{
-    domain::{GateKind, Moment, NodeName},
+    domain::{Cause, GateKind, Kind, Moment, NodeName},
     fleet::{AcceptedInterruption, DrainEvent, End, FleetEvent, first_pods},
     record::Withdrawal,
 };
@@ -119,6 +119,12 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         DrainEvent::ChangeWithdrawn { why, nothing_holds } => {
             change_withdrawn(node, *why, *nothing_holds);
         }
+        DrainEvent::RequestRefused { request, why } => {
+            warn!(%node, request, "{}", nodes::request_refused(request, why));
+        }
+        DrainEvent::RequestsWithdrawn { names, nothing_holds } => {
+            info!(%node, "{}", nodes::requests_withdrawn(names, *nothing_holds));
+        }
         DrainEvent::Recovered => {
             info!(%node, "The sick instance is healthy again: its node is restored.");
         }
@@ -210,6 +216,15 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
 fn log_accept(accepted: &AcceptedInterruption) {
     let AcceptedInterruption { interruption, instance, node, joins, follows, lag, .. } = accepted;
     let settings = nodes::settings(&accepted.settings);
+    if let Cause::Request(request) = &interruption.cause {
+        info!(
+            node = %node.name, %instance, kind = Kind::Request.as_str(), joins,
+            request = &*request.name, reason = request.reason.as_deref(),
+            deadline = request.deadline.map(tracing::field::display),
+            "Request accepted: {follows}{settings}."
+        );
+        return;
+    }
     info!(
         node = %node.name, %instance, kind = interruption.kind().as_str(), ?lag, joins,
         "Interruption accepted: {follows}{settings}."

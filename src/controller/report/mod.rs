@@ -132,6 +132,9 @@ impl Term {
             DrainEvent::RecordDamaged(_) | DrainEvent::RecordLost { .. } => {
                 self.shared.metrics.record(RecordEvent::Damaged);
             }
+            DrainEvent::RequestRefused { .. } => {
+                self.shared.metrics.record(RecordEvent::RequestRefused);
+            }
             DrainEvent::RecordVoid { .. } => self.shared.metrics.record(RecordEvent::Void),
             DrainEvent::RecordRestored(_) | DrainEvent::Registered(_) => {
                 self.shared.metrics.record(RecordEvent::Restored);

@@ -6,13 +6,13 @@ use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{
-        EvictionStart, GateKind, HookKey, HookResult, LifecycleAction, Moment, NodeName, PaceHold,
-        SettingInForce,
+        Cause, DRAIN_REQUEST, EvictionStart, GateKind, HookKey, HookResult, Interruption, Kind,
+        LifecycleAction, Moment, NodeName, PaceHold, SettingInForce,
     },
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
     lifecycle::IgnoredGate,
-    record::{VoidReason, Withdrawal},
+    record::{Refusal, VoidReason, Withdrawal},
 };
 
 /// The Kubernetes Event about what happened. `None`: the Node gets none.
@@ -74,18 +74,47 @@ pub(super) fn gates_ignored(kind: GateKind, gates: &str, why: IgnoredGate) -> St
     format!("{what} does not wait for {gates}, because {}.", why.as_str())
 }
 
+/// That an annotation is not obeyed.
+pub(super) fn request_refused(request: &str, why: &Refusal) -> String {
+    format!("The request {DRAIN_REQUEST}{request} does not drain the node: {why}.")
+}
+
+/// That requests are gone.
+pub(super) fn requests_withdrawn(names: &[String], nothing_holds: bool) -> String {
+    let (names, ask) =
+        (names.join(", "), if names.len() == 1 { "no longer asks" } else { "no longer ask" });
+    let follows = if nothing_holds {
+        "Nothing else holds: the drain ends and the node is restored."
+    } else {
+        "Something else holds: the drain goes on for it."
+    };
+    format!("{names} {ask} for the drain. {follows}")
+}
+
+/// The cause of an interruption, up to its instance.
+fn cause(interruption: &Interruption) -> String {
+    match &interruption.cause {
+        Cause::Request(request) => {
+            let until = request.deadline.map(|at| format!(" until {at:.0}")).unwrap_or_default();
+            format!("request by {request}{until} for")
+        }
+        _ => format!("{} of", interruption.kind().as_str()),
+    }
+}
+
 fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
     use Severity::{Normal, Warning};
     Some(match event {
         DrainEvent::Accepted(accepted) => {
             let kind = accepted.interruption.kind();
-            let severity = if kind.is_terminate_hook() { Normal } else { Warning };
+            let is_ordinary = kind.is_terminate_hook() || kind == Kind::Request;
+            let severity = if is_ordinary { Normal } else { Warning };
             (
                 severity,
                 EventReason::InterruptionAccepted,
                 format!(
-                    "{} of {}: {}{}",
-                    kind.as_str(),
+                    "{} {}: {}{}",
+                    cause(&accepted.interruption),
                     accepted.instance,
                     accepted.follows,
                     settings(&accepted.settings)
@@ -186,6 +215,12 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
              new start."
                 .to_owned(),
         ),
+        DrainEvent::RequestRefused { request, why } => {
+            (Warning, EventReason::RequestRefused, request_refused(request, why))
+        }
+        DrainEvent::RequestsWithdrawn { names, nothing_holds } => {
+            (Normal, EventReason::RequestWithdrawn, requests_withdrawn(names, *nothing_holds))
+        }
         DrainEvent::Recovered => (
             Normal,
             EventReason::InstanceRecovered,
@@ -294,7 +329,7 @@ pub(super) fn of_end(
     match outcome {
         Outcome::NotEvicted { .. } => {
             let message = format!(
-                "no pod was evicted, because --on does not ask for that; ended after {took:?}"
+                "no pod was evicted, because neither --on nor a request asks for that; ended after {took:?}"
             );
             notes.push((Severity::Normal, EventReason::NotEvicted, message));
             return notes;

@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Limits, Moment, PodKey, Response},
+    domain::{LimitSource, Limits, Moment, PodKey, Response},
     drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::KubeletSilence},
 };
 
@@ -165,7 +165,9 @@ impl Drain {
             self.end(Outcome::Empty);
         } else if self.limits.end_at.is_some_and(|at| at <= now) {
             let left = self.left();
-            self.end(if self.limits.force_at.is_some() {
+            let is_deadline =
+                self.limits.force_at.is_some() || self.limits.end_source == LimitSource::Request;
+            self.end(if is_deadline {
                 Outcome::DeadlineReached { left }
             } else {
                 Outcome::TimedOut { left }

@@ -10,6 +10,7 @@ mod planned;
 mod pod_rules;
 mod properties;
 mod replacement;
+mod requests;
 mod responses;
 mod settings;
 mod transitions;
@@ -231,6 +232,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::RestoreRecord(_, RecordRestoration::CarryOver(_)) => "carry over",
         Effect::RestoreNode(_) => "restored",
         Effect::BeginChange(..) => "begin the change",
+        Effect::BeginRequest(..) => "accept the request",
         Effect::SetMaintenance(..) => "set the condition",
         Effect::SetDrainConditions(..) => "set the conditions of the drain",
         Effect::Exclude(_) => "exclude",

@@ -21,6 +21,7 @@ fn two_replicas_whose_clocks_differ_derive_the_same_deadline() {
         stale: false,
         response: Response::Drain,
         settings: DrainSettings::NONE,
+        reason: None,
     };
     for ahead in [-600, -3, 0, 3, 600] {
         let here = skew(ahead).facts_to_ours(vec![recorded.clone()]).remove(0);

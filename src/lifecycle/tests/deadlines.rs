@@ -22,6 +22,7 @@ pub(super) fn taken(kind: Kind, time: i64, accepted: i64) -> InterruptionFacts {
         stale: false,
         response: Response::Drain,
         settings: DrainSettings::NONE,
+        reason: None,
     }
 }
 

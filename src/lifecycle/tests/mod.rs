@@ -9,6 +9,7 @@ mod gates;
 mod heartbeats;
 mod pace;
 mod properties;
+mod requests;
 mod result;
 mod settings;
 mod verification;

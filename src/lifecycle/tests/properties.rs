@@ -94,6 +94,7 @@ proptest! {
                 LifecycleAction { key: key.clone(), token: None }
             ), ends: None, state: None, stale: false, response: Response::Drain,
             settings: DrainSettings::NONE,
+            reason: None,
         };
         let settings = LimitSettings {
             drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default()

@@ -16,6 +16,7 @@ fn with_hook(kind: Kind, hook: &str) -> InterruptionFacts {
         stale: false,
         response: Response::Drain,
         settings: DrainSettings::NONE,
+        reason: None,
     }
 }
 

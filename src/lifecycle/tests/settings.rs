@@ -25,6 +25,7 @@ fn hook(settings: &str) -> InterruptionFacts {
         stale: false,
         response: Response::Drain,
         settings,
+        reason: None,
     }
 }
 

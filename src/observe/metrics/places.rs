@@ -34,7 +34,7 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// The kinds of interruptions in records. `unknown`: written by a newer version of Sundown.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     Kind::TerminateHook.as_str(),
     Kind::RootVolume.as_str(),
     Kind::Spot.as_str(),
@@ -46,6 +46,7 @@ const KINDS: [&str; 12] = [
     Kind::Rebalance.as_str(),
     Kind::ScheduledChange.as_str(),
     Kind::Impaired.as_str(),
+    Kind::Request.as_str(),
     UNKNOWN,
 ];
 

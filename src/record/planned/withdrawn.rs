@@ -70,6 +70,12 @@ pub fn withdrawn_changes(
 }
 
 impl Planned {
+    /// The drain for the event with this ID has ended, and AWS has canceled or moved since what it
+    /// announced.
+    pub(in crate::record) fn is_withdrawn_after(&self, event: &str, at: PlanTime) -> bool {
+        self.withdrawal(event, DrainPhase::Ended, at).is_some()
+    }
+
     /// Why the event with this ID no longer holds: AWS has canceled or moved since what it
     /// announced. `None`: it holds. `drain`: the drain for it.
     fn withdrawal(&self, event: &str, drain: DrainPhase, at: PlanTime) -> Option<Withdrawal> {

@@ -19,6 +19,7 @@ mod planned_conflicts;
 mod planned_drains;
 mod planned_in_ec2;
 mod properties;
+mod requests;
 mod responses;
 mod return_check;
 mod returned;

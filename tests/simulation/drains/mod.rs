@@ -20,6 +20,7 @@ mod pace;
 mod places;
 mod pods;
 mod refusals;
+mod requests;
 mod responses;
 mod restored;
 mod results;

@@ -201,8 +201,8 @@ impl Judge<'_> {
         if notice.event.kind == Kind::ScheduledChange {
             return self.untimely_change(seen, notice);
         }
-        if notice.event.kind == Kind::Impaired {
-            // It would be no notice if the instance had not been sick.
+        if matches!(notice.event.kind, Kind::Impaired | Kind::Request) {
+            // It would be no notice if the instance had not been sick, or if nobody had asked.
             return None;
         }
         let (at, event) = (seen.at, &notice.event);

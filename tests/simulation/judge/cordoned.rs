@@ -228,6 +228,7 @@ fn least_time(interruptions: &[serde_json::Value]) -> Option<&'static str> {
         "scheduled-change",
         "impaired",
         "rebalance",
+        "request",
     ];
     order.into_iter().find(|kind| interruptions.iter().any(|i| i["kind"] == *kind))
 }

@@ -19,6 +19,7 @@ mod messages;
 mod nodes;
 mod pace;
 mod pooled;
+mod requests;
 mod returned;
 mod runs;
 mod settings;

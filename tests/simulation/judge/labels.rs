@@ -37,8 +37,8 @@ struct Count {
 }
 
 /// Kinds whose nodes leave load balancers late, unless a flag says otherwise.
-const LATE: [&str; 5] =
-    ["terminate-hook", "root-volume", "scheduled-change", "impaired", "rebalance"];
+const LATE: [&str; 6] =
+    ["terminate-hook", "root-volume", "scheduled-change", "impaired", "rebalance", "request"];
 
 impl Judge<'_> {
     pub(super) fn labels(&mut self) {

@@ -31,6 +31,7 @@ mod pace;
 mod pods;
 mod pooled;
 pub mod promises;
+mod requests;
 mod restored;
 mod returned;
 mod scheduled;
@@ -217,6 +218,11 @@ impl Terms {
     pub fn strongest(&self, interruptions: &[serde_json::Value]) -> Response {
         let of = |i: &serde_json::Value| match i["event"].as_str() {
             Some(MADE_UP) => Response::Drain,
+            // A request says itself how far to go.
+            _ if i["kind"] == requests::NAME => match i["response"].as_str() {
+                Some("cordon") => Response::Cordon,
+                _ => Response::Drain,
+            },
             _ => self.response(i["kind"].as_str().unwrap_or_default()),
         };
         interruptions.iter().map(of).max().unwrap_or(Response::Drain)
@@ -225,7 +231,10 @@ impl Terms {
     /// The event asks for a change of a node.
     pub fn asks(&self, event: &sent::Event) -> bool {
         let is_of_node = event.is_interruption()
-            || matches!(event.kind, sent::Kind::Rebalance | sent::Kind::Impaired);
+            || matches!(
+                event.kind,
+                sent::Kind::Rebalance | sent::Kind::Impaired | sent::Kind::Request
+            );
         is_of_node && self.response(event.kind.name()) > Response::Ignore
     }
 
@@ -334,6 +343,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.waits();
     judge.gates();
     judge.pace();
+    judge.requests();
     judge.budgets();
     judge.limits();
     judge.cordoned();
@@ -409,6 +419,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     judge.condition();
     judge.gates();
     judge.pace();
+    judge.requests();
     judge.gone();
     for (_, rule) in all.iter().filter(|(rule, _)| !except.contains(rule)) {
         rule(&mut judge);

@@ -8,7 +8,10 @@ use sundown::{
     sim::kube::{Entry, Fact, NodeState},
 };
 
-use super::{Judge, SLACK, is_us, story::is_open};
+use super::{
+    Judge, SLACK, is_us, requests,
+    story::{RecordedInterruption, is_open},
+};
 
 /// A drain with no more time than this from its event on waits for no other. A little more than five
 /// minutes, because the judge does not know to the second when the drain ends.
@@ -18,8 +21,8 @@ const LAST: Duration = Duration::from_secs(300);
 /// Which nodes are drained at the moment of a decision may have changed just before.
 const KNOWN: Duration = Duration::from_secs(2);
 /// What AWS or a person plans, and what leaves the instance running.
-const CAN_WAIT: [&str; 5] =
-    ["terminate-hook", "root-volume", "rebalance", "scheduled-change", "impaired"];
+const CAN_WAIT: [&str; 6] =
+    ["terminate-hook", "root-volume", "rebalance", "scheduled-change", "impaired", "request"];
 const CONTROL_PLANE: [&str; 2] =
     ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
@@ -104,6 +107,14 @@ impl<'a> Judge<'a> {
         if recorded.iter().any(|one| !can_wait(&one.kind) || one.is_made_up) {
             return None;
         }
+        let of_aws: Vec<_> = recorded.iter().filter(|one| one.kind != requests::NAME).collect();
+        let forces = self.evidence.terms.is_set("--requests-may-force");
+        if of_aws.is_empty() && !forces {
+            let all: Vec<&RecordedInterruption> = recorded.iter().map(|one| &**one).collect();
+            let accepted = all.iter().map(|one| one.accepted).min()?;
+            return Some(CanWait { accepted, until: requests::waits_until(&all)? });
+        }
+        let recorded = if of_aws.is_empty() { recorded.iter().collect() } else { of_aws };
         let accepted = recorded.iter().map(|one| one.accepted).min()?;
         let event = recorded.iter().map(|one| one.time.min(one.accepted)).min()?;
         let end = self.story.deadlines(instance, at).into_iter().map(|d| d.end).min()?;

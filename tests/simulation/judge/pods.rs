@@ -14,6 +14,7 @@ use super::{
     excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
+    requests,
     story::{Deadline, RecordedInterruption, counts},
 };
 
@@ -153,7 +154,8 @@ impl Judge<'_> {
         let terms = &self.evidence.terms;
         self.story.pages_between(node, from, to).any(|(page, _)| {
             let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
-            all.is_some_and(|all| !all.is_empty() && terms.strongest(all) < Response::Drain)
+            let all = all.map(|all| requests::holding(all, &page.requests));
+            all.is_some_and(|all| !all.is_empty() && terms.strongest(&all) < Response::Drain)
         })
     }
 

@@ -70,6 +70,7 @@ impl Judge<'_> {
                 || by_person
                 || of_another
                 || self.is_called_off(write, new, &record)
+                || super::requests::is_asked_no_longer(new, &record)
                 || self.names_only_unbegun_actions(&record)
                 || super::sick::is_well_again(self.evidence, write.at, new, &record)
                 || self.is_back(write, new, &record)

@@ -25,6 +25,8 @@ pub enum Kind {
     StateChange,
     ScheduledChange,
     Impaired,
+    /// A person or another controller asks.
+    Request,
 }
 
 impl Kind {
@@ -44,6 +46,7 @@ impl Kind {
             Self::StateChange => "state-change",
             Self::ScheduledChange => "scheduled-change",
             Self::Impaired => "impaired",
+            Self::Request => "request",
         }
     }
 

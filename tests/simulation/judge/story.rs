@@ -21,7 +21,7 @@ use super::{
     clocks::sent_at,
     gates::is_gate,
     leaders::Leaders,
-    scheduled,
+    requests, scheduled,
     sent::{self, Notice, setting},
     sick, swept,
     windows::last_of_each,
@@ -50,6 +50,8 @@ pub struct Page {
     pub paused: bool,
     /// The settings in the annotations of the Node, without their prefix.
     pub settings: BTreeMap<String, String>,
+    /// The values of the annotations that ask for a drain, by who asks.
+    pub requests: BTreeMap<String, String>,
     /// The annotations that hold a drain or its release.
     pub gates: BTreeSet<String>,
 }
@@ -116,6 +118,7 @@ impl<'a> Story<'a> {
         notices.extend(swept::notices(evidence, &notices));
         notices.extend(scheduled::notices(evidence));
         notices.extend(sick::notices(evidence, &notices));
+        notices.extend(requests::notices(evidence, &notices));
         notices.sort_by_key(|notice| notice.sent);
         let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
@@ -189,6 +192,7 @@ impl<'a> Story<'a> {
                     recorded,
                     to_be_released,
                     paused,
+                    requests: requests::of(annotations),
                     gates: annotations.keys().filter(|key| is_gate(key)).cloned().collect(),
                     settings: annotations
                         .iter()
@@ -390,7 +394,12 @@ impl<'a> Story<'a> {
         let terms = &self.evidence.terms;
         let margin = terms.margin("");
         let mut all = Vec::new();
+        let may_force = terms.is_set("--requests-may-force");
         for one in recorded {
+            if one.kind == requests::NAME && (!may_force || one.ends.is_none()) {
+                // It forces nothing.
+                continue;
+            }
             let drain_timeout = self.drain_timeout(instance, one, now);
             // A clock that is ahead lends no time.
             let (time, accepted) = (one.time.min(one.accepted), one.accepted);
@@ -404,7 +413,7 @@ impl<'a> Story<'a> {
                     |end| end - Duration::from_secs(1800),
                 )),
                 "state-change" => Some(time + Duration::from_secs(30)),
-                "scheduled-change" => one.ends,
+                "scheduled-change" | requests::NAME => one.ends,
                 _ => None,
             };
             let own = end.map(|end| Deadline::of(time, end, terms.margin(&one.kind), accepted));

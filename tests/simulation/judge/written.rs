@@ -270,9 +270,10 @@ impl<'a> Reader<'a> {
         let known = alike.min_by_key(|read| {
             (read.written != written, read.written.accepted != written.accepted)
         });
-        // After a boot, Sundown accepts a scheduled change anew.
+        // After a boot, Sundown accepts a scheduled change or a request anew.
         let is_again = |known: &&Read| {
-            written.kind == "scheduled-change" && known.written.accepted != written.accepted
+            ["scheduled-change", "request"].contains(&written.kind.as_str())
+                && known.written.accepted != written.accepted
         };
         let known = known.filter(|known| !is_again(known));
         if let Some(same) = known.filter(|known| known.written == written) {
