@@ -68,6 +68,8 @@ pub(in crate::cli) enum Until {
     /// `sundown.dev/keep-cordoned`.
     AnnotationIsRemoved,
     LeaderRestores,
+    /// `drain.sundown.dev/NAME`.
+    RequestIsRemoved,
 }
 
 /// A scheduled change that AWS has announced for the instance of a node.
@@ -154,6 +156,22 @@ pub(in crate::cli) struct Interruption {
     pub(in crate::cli) kind: &'static str,
     pub(in crate::cli) time: Moment,
     pub(in crate::cli) accepted: Moment,
+    /// Of a request for the drain; `None`: AWS announced it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) request: Option<RequestShown>,
+}
+
+/// Who asks for a drain.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct RequestShown {
+    /// The annotation's key after `drain.sundown.dev/`.
+    pub(in crate::cli) by: String,
+    pub(in crate::cli) reason: Option<String>,
+    pub(in crate::cli) deadline: Option<Moment>,
+    /// The Node no longer has the annotation, or another one of that name.
+    #[serde(rename = "gone")]
+    pub(in crate::cli) is_gone: bool,
 }
 
 /// Numbers of pods by state. `left` is the sum of the others.

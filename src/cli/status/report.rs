@@ -5,6 +5,7 @@ mod after_drain;
 mod events;
 mod gates;
 pub(in crate::cli) mod pods;
+mod requests;
 mod retained;
 
 use self::after_drain::{AfterDrain, KEPT, LeaderHabits, over};
@@ -245,6 +246,7 @@ impl Reader<'_> {
             }
         };
         status.remarks.extend(self.retained_remark(node));
+        status.remarks.extend(self.request_remarks(node));
         if node.ignored() {
             status
                 .remarks
@@ -296,7 +298,9 @@ impl Reader<'_> {
         }
         match response {
             Response::Drain => {}
-            Response::Cordon => remarks.push("Only cordoned (--on): its pods stay.".to_owned()),
+            Response::Cordon => {
+                remarks.push("Only cordoned (--on, stage=cordon): its pods stay.".to_owned());
+            }
             Response::Prefer | Response::Ignore => {
                 remarks
                     .push("Only tainted with PreferNoSchedule (--on): its pods stay.".to_owned());
@@ -329,7 +333,10 @@ impl Reader<'_> {
                 false => State::Marked,
             },
             remarks,
-            interruptions: interruptions.iter().map(Interruption::of).collect(),
+            interruptions: interruptions
+                .iter()
+                .map(|facts| Interruption::of(facts, node))
+                .collect(),
             since: Some(accepted),
             deadline: None,
             restore_at: None,
@@ -349,7 +356,8 @@ impl Reader<'_> {
             let limits = LimitSettings { node: of_node, ..limits };
             status.settings = settings_in_force(config, &limits, &interruptions);
             status.remarks.extend(problems.into_iter().map(|problem| format!("{problem}.")));
-            self.pods(&mut status, node, config, &limits, &interruptions, accepted);
+            let holding = requests::holding(&interruptions, node);
+            self.pods(&mut status, node, config, &limits, &holding, accepted);
         }
         if paused {
             status.force_from = None;
@@ -373,15 +381,5 @@ impl Reader<'_> {
             }
         };
         actions.iter().map(hook).collect()
-    }
-}
-
-impl Interruption {
-    fn of(interruptions: &InterruptionFacts) -> Self {
-        Self {
-            kind: interruptions.kind.map_or("unknown", crate::domain::Kind::as_str),
-            time: interruptions.time,
-            accepted: interruptions.accepted,
-        }
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::model::{
-    BlockedPod, GateState, GateStatus, Held, Hook, NodeStatus, Report, RetainedInstance, Setting,
-    State, Until,
+    BlockedPod, GateState, GateStatus, Held, Hook, NodeStatus, Report, RequestShown,
+    RetainedInstance, Setting, State, Until,
 };
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
@@ -241,6 +241,11 @@ impl Page {
                 "The drain is over; cordoned or tainted until a person removes sundown.dev/keep-cordoned",
             ),
             (
+                Until::RequestIsRemoved,
+                Tone::Faint,
+                "The drain is over; cordoned or tainted until the request for it is removed (drain.sundown.dev)",
+            ),
+            (
                 Until::LeaderRestores,
                 Tone::Faint,
                 "The drain is over; cordoned or tainted until the leader restores it, which is due",
@@ -428,7 +433,10 @@ impl Page {
         for came in &node.interruptions {
             let late =
                 if came.accepted.since_or_zero(came.time) >= seconds(10) { ", late" } else { "" };
-            self.fact("came", &format!("{} at {:.0}", came.kind, came.time));
+            match &came.request {
+                Some(request) => self.fact("request", &asked(request)),
+                None => self.fact("came", &format!("{} at {:.0}", came.kind, came.time)),
+            }
             self.fact("accepted", &format!("{:.0}{late}", came.accepted));
         }
         if node.since.is_some() {
@@ -509,6 +517,14 @@ impl Page {
     fn fact(&mut self, name: &str, text: &str) {
         self.wrapped(None, &format!("  {name:<10} "), text);
     }
+}
+
+/// Who asks for a drain, why, and until when.
+fn asked(request: &RequestShown) -> String {
+    let reason = request.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let deadline = request.deadline.map(|at| format!(", deadline {at:.0}")).unwrap_or_default();
+    let gone = if request.is_gone { ", which no longer asks" } else { "" };
+    format!("{}{reason}{deadline}{gone}", request.by)
 }
 
 /// The kinds of a node's interruptions, the first in full.

@@ -11,16 +11,20 @@
 //! | its instance was sick ([`record::impaired_status`]) | [`AfterDrain::Sick`] |
 //! | AWS will show that its instance is back ([`record::awaited_return`]) | [`AfterDrain::Returns`] |
 //! | an interruption ends its instance for good ([`record::ends_instance`]) | [`AfterDrain::Ends`] |
+//! | a request for its drain is still on it | [`AfterDrain::Requested`] |
 //! | it was drained for a scheduled change | [`AfterDrain::ScheduledChange`] |
 //! | any other | [`AfterDrain::EndsOrBoots`]: each boot makes its record void |
 //!
 //! The leader finds an instance that is back, or healthy again, by its sweep. With the sweep off, an
 //! event, a boot or a person must end the cordon.
 
+use super::requests::asking;
 use crate::{
     cli::status::model::Until,
     config::PublishedSweep,
-    domain::{GoneNodes, GroupName, ImpairedStatus, KEEP_CORDONED, Kind, Moment, Node},
+    domain::{
+        DRAIN_REQUEST, GoneNodes, GroupName, ImpairedStatus, KEEP_CORDONED, Kind, Moment, Node,
+    },
     record::{self, Record},
 };
 
@@ -70,6 +74,8 @@ pub(super) enum AfterDrain {
     Returns(Return),
     /// It stays cordoned until its instance goes.
     Ends,
+    /// It stays cordoned until the annotations of these requests are removed.
+    Requested(Vec<String>),
     /// It stays cordoned until the change is over.
     ScheduledChange,
     /// It stays cordoned until its instance goes, or has booted again.
@@ -137,6 +143,8 @@ impl AfterDrain {
             Self::Returns(back)
         } else if record::ends_instance(record) {
             Self::Ends
+        } else if kinds.contains(&Some(Kind::Request)) && !asking(record, node).is_empty() {
+            Self::Requested(asking(record, node))
         } else if kinds.iter().all(|kind| *kind == Some(Kind::ScheduledChange)) {
             Self::ScheduledChange
         } else {
@@ -156,6 +164,7 @@ impl AfterDrain {
             Self::Sick { .. } => Some(Until::InstanceIsHealthy),
             Self::Held => Some(Until::AnnotationIsRemoved),
             Self::RestoreDue => Some(Until::LeaderRestores),
+            Self::Requested(_) => Some(Until::RequestIsRemoved),
         }
     }
 
@@ -163,7 +172,11 @@ impl AfterDrain {
     const fn ends_with_restore(&self) -> bool {
         matches!(
             self,
-            Self::Sick { .. } | Self::Returns(_) | Self::ScheduledChange | Self::EndsOrBoots
+            Self::Sick { .. }
+                | Self::Returns(_)
+                | Self::Requested(_)
+                | Self::ScheduledChange
+                | Self::EndsOrBoots
         )
     }
 }
@@ -302,6 +315,15 @@ pub(super) fn over(record: &Record, next: &AfterDrain, is_kept: bool) -> String 
             " It stays cordoned until its instance goes, or has booted again. After a boot, Sundown \
              restores it once the instance is back."
         }
+        AfterDrain::Requested(names) => &format!(
+            " It stays cordoned until nobody asks for that any more: remove {}. Then Sundown restores \
+             it.",
+            names
+                .iter()
+                .map(|name| format!("{DRAIN_REQUEST}{name}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
         AfterDrain::ScheduledChange => {
             " It stays cordoned until the scheduled change is over: the instance goes, or boots and \
              Sundown restores the node. Sundown also restores it if AWS cancels the change."

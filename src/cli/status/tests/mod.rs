@@ -4,6 +4,7 @@
 mod gates;
 mod pace;
 mod report;
+mod requests;
 mod retained;
 mod text;
 

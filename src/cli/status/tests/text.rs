@@ -12,6 +12,7 @@ fn shown(name: &str) -> NodeStatus {
             kind: "terminate-hook",
             time: at(3349),
             accepted: at(3350),
+            request: None,
         }],
         since: Some(at(3350)),
         restore_at: None,
@@ -72,7 +73,12 @@ fn answer(nodes: Vec<NodeStatus>) -> Report {
 #[test]
 fn the_table_shows_time_limits_and_what_blocks_each_pod() {
     let spot = NodeStatus {
-        interruptions: vec![Interruption { kind: "spot", time: at(3588), accepted: at(3588) }],
+        interruptions: vec![Interruption {
+            kind: "spot",
+            time: at(3588),
+            accepted: at(3588),
+            request: None,
+        }],
         since: Some(at(3588)),
         deadline: Some(at(3698)),
         force_from: Some(at(3590)),
@@ -106,7 +112,12 @@ fn no_line_is_wider_than_80_columns_whatever_the_names_are() {
     node.blocked[0].pod.clone_from(&long);
     node.hooks[0].group.clone_from(&long);
     node.events[0].message = format!("{long}\n\x1b[31m{long}");
-    node.interruptions.push(Interruption { kind: "state-change", time: at(0), accepted: at(0) });
+    node.interruptions.push(Interruption {
+        kind: "state-change",
+        time: at(0),
+        accepted: at(0),
+        request: None,
+    });
     node.blocked = vec![node.blocked[0].clone(); 20];
     for is_detailed in [false, true] {
         for width in [40, 80] {
@@ -207,6 +218,7 @@ fn nodes_that_stay_cordoned_have_a_line_for_each_thing_that_they_wait_for() {
         (Until::AnnotationIsRemoved, 1),
         (Until::EventShowsReturn, 1),
         (Until::PersonRestores, 1),
+        (Until::RequestIsRemoved, 1),
     ]);
     let page = text(&report, Look { width: 200, ..PLAIN });
     let lines: Vec<_> = page.lines().filter(|line| line.contains("ordoned")).collect();
@@ -221,6 +233,8 @@ fn nodes_that_stay_cordoned_have_a_line_for_each_thing_that_they_wait_for() {
         "The drain is over; cordoned or tainted until a person restores the node, because the sweep \
          is off (--sweep-interval 0s): n0.",
         "The drain is over; cordoned or tainted until a person removes sundown.dev/keep-cordoned: n0.",
+        "The drain is over; cordoned or tainted until the request for it is removed \
+         (drain.sundown.dev): n0.",
         "The drain is over; cordoned or tainted until the leader restores it, which is due: n0.",
     ];
     assert_eq!(lines, expected, "{page}");
