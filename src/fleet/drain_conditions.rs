@@ -10,7 +10,7 @@ use std::{
 use super::{Effect, Fleet, explained, facts::BudgetsOfTurn};
 use crate::{
     domain::{Moment, Node, NodeName, seconds},
-    record::{self, DrainConditions, RecordStatus},
+    record::{self, DrainConditions, RecordStatus, VoidReason},
 };
 
 /// The shortest interval between two writes of one node's conditions.
@@ -268,6 +268,13 @@ impl Fleet {
                 record.released().and_then(DrainConditions::of_end).map_or(Wanted::Nothing, of)
             }
             RecordStatus::Released { .. } => Wanted::Nothing,
+            // The machine has booted since, as for a new root volume, and the node is not restored.
+            RecordStatus::Void { record, why: VoidReason::Rebooted }
+            | RecordStatus::Doubtful { record, .. }
+                if record.released().is_some() && node.has_our_taint() =>
+            {
+                record.released().and_then(DrainConditions::of_end).map_or(Wanted::Nothing, of)
+            }
             RecordStatus::None | RecordStatus::Damaged(_) | RecordStatus::Void { .. }
                 if !node.has_our_taint() =>
             {

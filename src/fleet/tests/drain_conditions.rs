@@ -405,6 +405,28 @@ fn a_drained_node_shows_that_until_it_is_restored() {
 }
 
 #[test]
+fn a_drained_node_whose_machine_boots_shows_the_end_until_it_is_restored() {
+    let (mut world, node) = begun();
+    for name in ["a", "b"] {
+        world.pods(&node, drain::Input::Gone(name.into()));
+    }
+    world.now = 20;
+    let node = patched(&node, |node| release_node(node, 20));
+    world.step(Input::Tick);
+    shows(&mut world, &node);
+    world.step(Input::CompletionDone {
+        node: node.name.clone(),
+        uid: node.uid.clone(),
+        is_node_deleted: false,
+    });
+    let mut booted = super::transitions::newer(&node);
+    booted.boot_id = Some("another-boot".into());
+    shows(&mut world, &booted);
+    let node = written(&mut world, &booted, 40).expect("its drain is over");
+    assert_eq!((reason(&node), is_drained(&node)), (Some("DrainCompleted"), true));
+}
+
+#[test]
 fn a_gate_that_holds_the_completion_is_shown_until_it_is_removed() {
     let (mut world, node) = begun();
     let mut gates = crate::domain::NodeGates::default();
