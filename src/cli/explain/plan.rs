@@ -108,6 +108,7 @@ fn assumed_interruption(kind: Kind, now: Moment) -> InterruptionFacts {
         stale: false,
         response: Response::Drain,
         settings: DrainSettings::NONE,
+        reason: None,
     }
 }
 

@@ -72,7 +72,7 @@ fn as_json(spec: &NodeSpec, boot_id: &str, ready: bool, now: Moment) -> Value {
     if !taints.is_empty() {
         node.put("spec.taints", taints);
     }
-    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure"] {
+    for kind in PRESSURES {
         node.set_condition(kind, "False", "KubeletHasSufficientResources", "", now);
     }
     set_ready(&mut node, if ready { "True" } else { "False" }, now);
@@ -81,10 +81,21 @@ fn as_json(spec: &NodeSpec, boot_id: &str, ready: bool, now: Moment) -> Value {
     node
 }
 
+/// The conditions of a Node besides `Ready` that its kubelet writes.
+const PRESSURES: [&str; 3] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
+
+/// A condition that the kubelet writes. It leaves those of others as they are (kubernetes:
+/// pkg/kubelet/nodestatus/setters.go).
+fn is_of_kubelet(condition: &Value) -> bool {
+    let kind = condition.text("type");
+    kind == "Ready" || PRESSURES.contains(&kind)
+}
+
 fn set_heartbeats(node: &mut Value, now: Moment) {
     let text = seconds(now);
     let conditions = node.get_mut("status").and_then(|status| status.get_mut("conditions"));
-    for condition in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
+    let all = conditions.and_then(Value::as_array_mut).into_iter().flatten();
+    for condition in all.filter(|condition| is_of_kubelet(condition)) {
         condition.put("lastHeartbeatTime", text.as_str());
     }
 }
@@ -241,7 +252,11 @@ impl State {
         let Some(node) = self.get("nodes", key) else { return };
         let text = seconds(now);
         let conditions = node.value.items("status.conditions");
-        if conditions.iter().all(|c| c.text("lastHeartbeatTime") == text) {
+        if conditions
+            .iter()
+            .filter(|c| is_of_kubelet(c))
+            .all(|c| c.text("lastHeartbeatTime") == text)
+        {
             return;
         }
         if !self.change_status(key, |node| set_heartbeats(node, now)) {

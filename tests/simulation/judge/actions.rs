@@ -403,6 +403,7 @@ impl Judge<'_> {
         };
         is_empty(at)
             || self.first_tried(action, at).is_some_and(is_empty)
+            || self.was_empty_and_gated(node, action, at)
             || self.was_empty_and_undescribed(node, action, at)
             || self.was_empty_and_unconfirmed(node, action, at)
     }
@@ -475,7 +476,7 @@ impl Judge<'_> {
 
     /// When a process that led without a break until that moment could see that the node is empty,
     /// and that `--complete-delay` was over since.
-    fn emptied(&self, node: &str, by: &str, at: Moment) -> impl Iterator<Item = Moment> {
+    pub(super) fn emptied(&self, node: &str, by: &str, at: Moment) -> impl Iterator<Item = Moment> {
         let since = self.leaders.leads_since(by, at);
         let instance = self.instance_of(node);
         let delays =
@@ -579,6 +580,7 @@ impl Judge<'_> {
             }
         }
         let empty = self.release_held_until(node, empty, at).map_or(empty, |at| at.max(empty));
+        let empty = self.volumes_held_until(node, at).map_or(empty, |at| at.max(empty));
         let latest = empty + self.longest_delay(&action.instance, at) + ROOM;
         // What was broken while pods still left the node, and is felt no longer, excuses nothing.
         let needs = &[

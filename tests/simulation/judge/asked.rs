@@ -176,8 +176,26 @@ impl<'a> Judge<'a> {
             .filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
         left.filter(|l| counts(&l.pod) && !self.story.came_back(l, end) && !self.was_asked(l, end))
             .filter(|l| !self.came_in_the_delay(l, pressing.known))
+            .filter(|l| !self.waits_for_its_group(l, pressing))
             .map(|l| l.pod.name.clone())
             .collect()
+    }
+
+    /// It belongs to a group that may wait for pods of others for half of the time of the drain, and
+    /// was asked by then. Nothing is known of it if the run, or the machine, ended before.
+    fn waits_for_its_group(&self, life: &Life, pressing: &Pressing<'a>) -> bool {
+        let terms = &self.evidence.terms;
+        let end = pressing.end.max(pressing.time + AT_HALF);
+        let has_group = terms.traits_of(&life.pod).group(&life.pod.namespace, terms).0 > 0;
+        let needs = &[SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS];
+        let instance = self.instance_of(pressing.node).map(String::as_str).unwrap_or_default();
+        let scope = Scope::of_leader(needs).about(instance, pressing.node);
+        has_group
+            && (life.gone.is_some_and(|gone| gone <= end)
+                || self.was_asked(life, end)
+                || end > self.evidence.ended
+                || self.story.machine_gone(pressing.node, end)
+                || self.is_excused(scope, pressing.end, end))
     }
 
     /// The drain of its node had ended before the pod came, and `--complete-delay` was not over yet

@@ -6,6 +6,7 @@ mod causes;
 mod changes;
 mod deadlines;
 mod drain_conditions;
+mod drains;
 mod events;
 mod excuses;
 mod flags;

@@ -15,7 +15,7 @@ const BETWEEN: Duration = Duration::from_secs(27);
 impl Judge<'_> {
     pub(super) fn untrue_drain_conditions(&self) -> Vec<(Moment, String)> {
         let mut all = Vec::new();
-        let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
+        let mut last: BTreeMap<(&str, &str), Moment> = BTreeMap::new();
         for write in self.writes.iter().filter(|write| is_us(write.by)) {
             let Some((old, new)) = write.both() else { continue };
             if old.drain == new.drain {
@@ -24,7 +24,9 @@ impl Judge<'_> {
             let changed = old.drain.iter().zip(&new.drain).filter(|(old, new)| old != new);
             let is_of_others =
                 changed.into_iter().any(|(old, _)| old.as_ref().is_some_and(|c| !is_ours(c)));
-            let before = last.insert(&new.uid, write.at);
+            // If clocks differ, a process cannot know when another one wrote.
+            let writer = if self.evidence.terms.clocks_differ { write.by } else { "" };
+            let before = last.insert((&new.uid, writer), write.at);
             let [in_progress, _] = &new.drain;
             let claims_drain = in_progress.as_ref().is_some_and(|c| c.status == "True");
             let wrong = if !self.evidence.terms.is_set(FLAG) {
@@ -45,6 +47,6 @@ impl Judge<'_> {
 }
 
 /// The message of Sundown's condition names its annotation.
-fn is_ours(condition: &ConditionState) -> bool {
+pub(super) fn is_ours(condition: &ConditionState) -> bool {
     condition.message.contains(RECORD)
 }

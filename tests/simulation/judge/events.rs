@@ -89,8 +89,8 @@ const ROWS: &[Row] = &[
         j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))
     }),
     ("ShortenedGrace", WARNING, POD, |j, e, at| j.removed(e, at).any(|(_, is_short)| is_short)),
-    ("EvictionDelayed", NORMAL, POD, |_, _, _| true),
-    ("PodSettingIgnored", WARNING, POD, |_, _, _| true),
+    ("EvictionDelayed", NORMAL, POD, |j, e, _| j.has_no_traits() || j.may_be_delayed(&e.uid)),
+    ("PodSettingIgnored", WARNING, POD, |j, e, _| j.has_no_traits() || j.asks_for_nonsense(&e.uid)),
     ("Blocked", WARNING, BOTH, |j, e, at| j.is_held_up(e, at)),
     ("VolumesAttached", &["Normal", "Warning"], NODE, |j, e, at| {
         j.was_drained(&e.name, at) && j.is_empty_about(&e.name, at)

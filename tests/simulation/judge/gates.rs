@@ -11,7 +11,7 @@ use sundown::{
     },
 };
 
-use super::{Judge, SLACK, is_us, story::Page};
+use super::{Judge, SLACK, is_us, promises::Promise, story::Page};
 
 /// After an annotation changes, the value before it may still apply for this long.
 const KNOWN: Duration = Duration::from_secs(3);
@@ -48,6 +48,9 @@ impl Judge<'_> {
             }
             seen += 1;
             let until = self.evictions_held_until(&pod.node, sent);
+            if until.is_some() {
+                self.count(Promise::GateKept, false);
+            }
             if until.is_some_and(|until| sent + SLACK < until) {
                 let what = format!("although a gate of {} holds its evictions", pod.node);
                 self.broken(*at, format!("{by} asked {} to go {what}", pod.name));
@@ -61,9 +64,12 @@ impl Judge<'_> {
                 continue;
             }
             seen += 1;
+            self.count(Promise::GateKept, false);
+            let mut deadlines = self.story.deadlines(&action.instance, end.at).into_iter();
             let is_over = self.is_ended_otherwise(node, action, end.at)
                 || self.drain_keeps_pods(node, end.at, end.at)
-                || !self.due(node, action, end.at).is_empty();
+                // A gate holds an empty node until its deadline, also in a pause.
+                || deadlines.any(|d| end.at + SLACK >= d.end);
             if !is_over {
                 let name = format!("{}/{} of {}", action.group, action.hook, action.instance);
                 self.broken(end.at, format!("{name} was completed although a gate holds it"));
@@ -103,6 +109,22 @@ impl Judge<'_> {
         let pages = self.story.pages_between(node, empty, at);
         let held = pages.filter(|(page, _)| has_gate(page, PRE_RELEASE));
         held.map(|(_, until)| until.min(at)).max()
+    }
+
+    /// The process that completed an action saw its node empty, and since then a gate held the
+    /// release until just before. What a controller puts there meanwhile is not waited for.
+    pub(super) fn was_empty_and_gated(
+        &self,
+        node: &str,
+        action: &ActionReport,
+        at: Moment,
+    ) -> bool {
+        let Some(by) = action.end.as_ref().map(|end| &end.by) else { return false };
+        let is_held = |empty: Moment| {
+            let mut pages = self.story.pages_between(node, empty, at - KNOWN).peekable();
+            pages.peek().is_some() && pages.all(|(page, _)| has_gate(page, PRE_RELEASE))
+        };
+        self.emptied(node, by, at).any(is_held)
     }
 
     /// A person ordered to force the drain of the node, at the latest then.

@@ -90,7 +90,9 @@ impl<'a> Judge<'a> {
         let written = self.story.first_told(&event.instance, &event.id, event.hook.as_ref());
         let read = notice.deliveries.iter().map(|d| d.at);
         let stays = |at| self.stays_for_others(notice) || self.stays_for_another(notice, at);
-        let read = read.filter(|at| stays(*at) && self.is_settled(notice, *at));
+        let read = read.filter(|at| {
+            (stays(*at) && self.is_settled(notice, *at)) || self.is_nobodys_block(notice, *at)
+        });
         written.into_iter().chain(notice.deleted).chain(read).min()
     }
 
@@ -199,6 +201,14 @@ impl<'a> Judge<'a> {
         notice.event.kind == Kind::ScheduledChange
             && terms.is_set("--shared-queue")
             && !terms.each("--managed-tag").is_empty()
+            && self.story.is_terminated(&notice.event.instance, at)
+    }
+
+    /// It is about a Capacity Block, and EC2 shows no instance of ours in it any more because they
+    /// are terminated. On a shared queue the message stays for others.
+    fn is_nobodys_block(&self, notice: &Notice, at: Moment) -> bool {
+        notice.event.kind == Kind::CapacityBlock
+            && self.evidence.terms.is_set("--shared-queue")
             && self.story.is_terminated(&notice.event.instance, at)
     }
 

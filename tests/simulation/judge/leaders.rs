@@ -144,6 +144,18 @@ impl<'a> Leaders<'a> {
         (0..=now.len()).any(|n| may(&[&before[..], &now[..n]].concat()))
     }
 
+    /// When a person took the Lease from this process, which may have believed to hold it until this
+    /// moment: until its next renewal. `None`: nobody did.
+    pub fn taken_by_person(&self, process: &str, at: Moment) -> Option<Moment> {
+        let deadline = renew_deadline(self.terms, process);
+        let mut pairs = self.holders.windows(2).filter_map(|pair| {
+            let [before, after] = pair else { return None };
+            let is_taken = before.process == Some(process) && after.process.is_none();
+            (is_taken && !after.by_us).then_some(after.at)
+        });
+        pairs.find(|taken| *taken <= at && at <= *taken + deadline)
+    }
+
     /// Whether a process has held it before.
     pub fn has_held(&self, process: &str, at: Moment) -> bool {
         self.holders.iter().any(|h| h.at <= at && h.process == Some(process))

@@ -27,6 +27,7 @@ mod limits;
 mod lost;
 mod messages;
 mod nodes;
+mod order;
 mod pace;
 mod pods;
 mod pooled;
@@ -37,10 +38,13 @@ mod returned;
 mod scheduled;
 pub mod sent;
 mod settings;
+mod shown;
 mod sick;
 pub mod story;
 mod swept;
 pub mod timeline;
+pub mod traits;
+mod volumes;
 mod waits;
 mod windows;
 mod writers;
@@ -70,6 +74,7 @@ use self::{
     promises::{Promise, Tally},
     sent::Notice,
     story::Story,
+    traits::Traits,
 };
 
 /// All that a judge may look at.
@@ -92,6 +97,8 @@ pub struct Evidence {
     /// What the Events say.
     pub events: BTreeSet<events::Event>,
     pub changes: Vec<InstanceChange>,
+    /// Volumes of pods, and when they were detached.
+    pub volumes: Vec<Attached>,
     /// Instances that went out of service without an end, and came back.
     pub service_changes: Vec<ServiceChange>,
     /// Status checks of instances that began to fail, and passed again.
@@ -131,6 +138,15 @@ pub struct Evidence {
     pub idle: usize,
 }
 
+/// A volume that was attached to the node of a pod from the beginning.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    pub node: String,
+    /// The name of its pod in the namespace `extra`.
+    pub pod: String,
+    pub detached: Option<Moment>,
+}
+
 /// What a run is held to.
 #[derive(Debug, Clone)]
 pub struct Terms {
@@ -147,6 +163,14 @@ pub struct Terms {
     pub complete_delay: u64,
     /// Grace periods by the beginning of a pod's name, in the namespace `load`.
     pub graces: Vec<(String, u64)>,
+    /// The same of single pods, by their names, in the namespace `extra`.
+    pub single_graces: Vec<(String, u64)>,
+    /// What is special of pods: their namespace, the beginning of their names, and what it is.
+    pub traits: Vec<(String, String, Traits)>,
+    /// The rules of the administrator, as JSON.
+    pub rules: Vec<serde_json::Value>,
+    /// The clocks of the replicas differ.
+    pub clocks_differ: bool,
     /// Nothing is broken in this run.
     pub calm: bool,
     /// The flags of each process whose name starts with this.
@@ -344,6 +368,10 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.gates();
     judge.pace();
     judge.requests();
+    judge.order();
+    judge.forced_by_hand();
+    judge.volumes();
+    judge.conditions_shown();
     judge.budgets();
     judge.limits();
     judge.cordoned();

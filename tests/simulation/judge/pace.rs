@@ -9,8 +9,10 @@ use sundown::{
 };
 
 use super::{
-    Judge, SLACK, is_us, requests,
-    story::{RecordedInterruption, is_open},
+    Judge, SLACK, is_us,
+    promises::Promise,
+    requests,
+    story::{Page, RecordedInterruption, is_open},
 };
 
 /// A drain with no more time than this from its event on waits for no other. A little more than five
@@ -20,6 +22,8 @@ const SHORT: Duration = Duration::from_secs(310);
 const LAST: Duration = Duration::from_secs(300);
 /// Which nodes are drained at the moment of a decision may have changed just before.
 const KNOWN: Duration = Duration::from_secs(2);
+/// An Event is written this late at most.
+const EVENT: Duration = Duration::from_secs(45);
 /// What AWS or a person plans, and what leaves the instance running.
 const CAN_WAIT: [&str; 6] =
     ["terminate-hook", "root-volume", "rebalance", "scheduled-change", "impaired", "request"];
@@ -50,7 +54,9 @@ impl<'a> Judge<'a> {
             let sent = self.sent(*at, by, pod, matches!(fact, Fact::Deleted { .. }));
             let node = pod.node.as_str();
             let Some(wait) = self.can_wait(node, sent) else { continue };
-            if begun.iter().any(|(name, since)| *name == node && *since >= wait.accepted) {
+            let is_of_drain =
+                |since: Moment| since >= wait.accepted && self.is_one(node, since, sent);
+            if begun.iter().any(|(name, since)| *name == node && is_of_drain(*since)) {
                 continue;
             }
             begun.push((node, sent));
@@ -58,6 +64,7 @@ impl<'a> Judge<'a> {
                 continue;
             }
             looked_at += 1;
+            self.count(Promise::PaceKept, false);
             let drained: Vec<&str> = begun
                 .iter()
                 .filter(|(name, since)| *name != node && self.is_drained(name, *since, sent))
@@ -87,10 +94,16 @@ impl<'a> Judge<'a> {
         let state = self.node_state(node, at);
         let others = self.evidence.nodes.values().filter(|other| *other != node);
         let has_others = others.clone().any(|other| self.story.was_open(other, at));
-        has_others && (is_set || state.is_some_and(is_control_plane))
+        // The Event may be late.
+        let pages = self.story.pages_between(node, at - EVENT, at);
+        let kinds_can_wait = |page: &Page| {
+            is_open(page) && page.recorded.iter().all(|one| CAN_WAIT.contains(&one.kind.as_str()))
+        };
+        let can_wait = pages.into_iter().any(|(page, _)| kinds_can_wait(page));
+        has_others && can_wait && (is_set || state.is_some_and(is_control_plane))
     }
 
-    fn node_state(&self, node: &str, at: Moment) -> Option<&'a NodeState> {
+    pub(super) fn node_state(&self, node: &str, at: Moment) -> Option<&'a NodeState> {
         let of_node = self.writes.iter().filter(|write| write.at <= at);
         of_node.filter_map(|write| write.new).rfind(|state| state.name == node)
     }
@@ -129,6 +142,11 @@ impl<'a> Judge<'a> {
         (end > start + SHORT).then_some(CanWait { accepted, until })
     }
 
+    /// Both moments are of one drain of the node: its record was open all the time.
+    fn is_one(&self, node: &str, from: Moment, to: Moment) -> bool {
+        self.story.pages_between(node, from, to).all(|(page, _)| is_open(page))
+    }
+
     /// A pod of this node has been asked to go, and the drain was not over before this moment.
     fn is_drained(&self, node: &str, since: Moment, at: Moment) -> bool {
         let before = at - KNOWN;
@@ -139,6 +157,7 @@ impl<'a> Judge<'a> {
             self.story.deadlines(instance, at).into_iter().map(|d| d.end).min()
         });
         since < before
+            && self.is_one(node, since, at)
             && is_going_on
             && self.can_wait(node, at).is_some()
             && end.is_none_or(|end| at < end)

@@ -258,8 +258,10 @@ impl Judge<'_> {
         let left =
             |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
         // Its own, or the shorter one that the hook or the Node sets.
-        let longest = self.longest_graces(by, &instance, at);
-        let owns: Vec<u64> = longest.into_iter().map(|longest| own.min(longest)).collect();
+        // A rule may shorten it, too.
+        let longest = self.longest_graces(by, &instance, at).into_iter();
+        let capped = own.min(self.grace_by_rule(pod).unwrap_or(own));
+        let owns: Vec<u64> = longest.map(|longest| capped.min(longest)).collect();
         let fits =
             |d: &Deadline| owns.iter().any(|own| grace.abs_diff(left(d).min(*own).max(1)) <= 2);
         // A successor cannot know which heartbeats of the one before were accepted: it reckons as
@@ -285,7 +287,13 @@ impl Judge<'_> {
     /// The deadlines that may rule for a process: one that was surely over when it took the drain
     /// over is void. A process that AWS has not answered yet reads the times of the record by the
     /// API server's clock.
-    fn deadlines_for(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<Deadline> {
+    pub(super) fn deadlines_for(
+        &self,
+        at: Moment,
+        by: &str,
+        node: &str,
+        instance: &str,
+    ) -> Vec<Deadline> {
         let mut all = self.story.deadlines(instance, at);
         if let AwsClock::Unknown { ahead, .. } = self.aws_clock(by, at)
             && !ahead.is_zero()
@@ -436,7 +444,8 @@ impl Judge<'_> {
         if self.is_forced_by_hand(&pod.node, at) {
             return;
         }
-        let shares = self.force_shares(by, &instance, at);
+        let by_rule = self.force_by_rule(pod).map(|share| vec![share]);
+        let shares = by_rule.unwrap_or_else(|| self.force_shares(by, &instance, at));
         let share = shares.into_iter().fold(f64::INFINITY, f64::min);
         if share.is_infinite() {
             let why = "which --force-after or a setting forbids";
@@ -479,11 +488,15 @@ impl Judge<'_> {
     }
 
     pub(super) fn grace_of(&self, pod: &PodRef) -> u64 {
-        self.evidence
-            .terms
-            .graces
-            .iter()
-            .find(|(name, _)| pod.namespace == "load" && pod.name.starts_with(name))
+        let terms = &self.evidence.terms;
+        let single = terms.single_graces.iter().filter(|_| pod.namespace == "extra");
+        let mut single = single.filter(|(name, _)| pod.name == *name);
+        let mut graces = terms.graces.iter();
+        single
+            .next()
+            .or_else(|| {
+                graces.find(|(name, _)| pod.namespace == "load" && pod.name.starts_with(name))
+            })
             .map_or(30, |(_, grace)| *grace)
     }
 }

@@ -28,7 +28,7 @@ const KEYS: [&str; 5] =
 
 /// The share of the time of a drain after which a pod may be deleted. Infinite: never. `None`: the
 /// text gives none.
-fn share(text: &str) -> Option<f64> {
+pub(super) fn share(text: &str) -> Option<f64> {
     match text {
         "never" => Some(f64::INFINITY),
         "deadline" => Some(1.0),

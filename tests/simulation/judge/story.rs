@@ -553,6 +553,10 @@ impl<'a> Story<'a> {
             (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone())
         };
         let (own, new) = (owner(&life.pod), |l: &&Life| l.bound > since && l.bound <= at);
+        // What the controller of a drained DaemonSet puts back is left alone at once.
+        if new(&life) && terms.traits_of(&life.pod).is_drained_daemon {
+            return true;
+        }
         new(&life) && self.pods.values().filter(new).filter(|l| owner(&l.pod) == own).count() > 3
     }
 

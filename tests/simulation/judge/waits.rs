@@ -43,6 +43,9 @@ impl Judge<'_> {
             let Some(accepted) = recorded.iter().map(|one| one.accepted).min() else { continue };
             // Without heartbeats the hook ends soon, so nothing waits.
             let scope = Scope::of_leader(&[HEARTBEATS]).about(instance, &pod.node);
+            if self.is_forced_by_hand(&pod.node, *at) {
+                continue;
+            }
             let has_time = || !self.is_excused(scope, accepted, *at);
             if waits && *at + SLACK < accepted + delay.min(LONGEST) && has_time() {
                 let what = format!("before --evict-after ({delay:?}) was over");

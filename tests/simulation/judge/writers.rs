@@ -38,7 +38,10 @@ impl Judge<'_> {
             evidence.requests.iter().filter(|r| is_us(&r.client) && r.is_write() && !r.dry_run)
         {
             let is_ours = ["nodes", "pods", "events"].contains(&request.resource.as_str());
-            if is_ours && !self.leaders.may_write(&request.client, request.at, Stage::Sent) {
+            if is_ours
+                && !self.leaders.may_write(&request.client, request.at, Stage::Sent)
+                && !self.could_not_see_the_loss(&request.client, request.at)
+            {
                 let what = format!(
                     "{} {}/{} {}",
                     request.verb, request.resource, request.subresource, request.name
@@ -59,7 +62,9 @@ impl Judge<'_> {
                 _ => continue,
             };
             let sent = self.write_sent(by, object, *at);
-            if !self.leaders.may_write(by, *at, Stage::Done { sent }) {
+            if !self.leaders.may_write(by, *at, Stage::Done { sent })
+                && !self.could_not_see_the_loss(by, sent)
+            {
                 self.broken(*at, format!("{what} by {by} took effect without the Lease"));
             }
         }
@@ -84,6 +89,19 @@ impl Judge<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// A person took the Lease from this process, and from then until this moment the process could
+    /// not read the Lease. It believes to hold it until its renew deadline, also if another process
+    /// takes it meanwhile.
+    fn could_not_see_the_loss(&self, process: &str, at: Moment) -> bool {
+        let scope =
+            Scope { needs: &[LEASE], of: None, process: Some(process), without_leader: None };
+        let taken = self.leaders.taken_by_person(process, at);
+        taken.is_some_and(|taken| {
+            self.longest_clear(scope, taken, at) == Duration::ZERO
+                && self.leaders.has_held(process, at)
+        })
     }
 
     /// When the write came in that had its effect on this object (resource, namespace and name) at

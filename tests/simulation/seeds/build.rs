@@ -8,13 +8,17 @@ use sundown::sim::{
     kube::{BudgetSpec, NodeSpec, PodShape, PodSpec, PodState, Workload},
 };
 
-use super::plan::{Budget, Group, Load, LoadKind, Loose, Plan};
-use crate::{harness::Stage, judge::Belongs};
+use super::plan::{Budget, Group, Load, LoadKind, Loose, Plan, Single};
+use crate::{
+    harness::Stage,
+    judge::{Attached, Belongs, traits::Traits},
+};
 
 /// What the names of Nodes begin with that claim the instance of another one.
 pub const CLAIMS: &str = "claims-";
 
-pub fn build(stage: &Stage, plan: &Plan) {
+/// Returns the volumes that it attached.
+pub fn build(stage: &Stage, plan: &Plan) -> Vec<Attached> {
     let (dup, reorder, forget) = plan.disorder;
     stage.world.aws.disorder(
         stage.world.queue(),
@@ -24,7 +28,8 @@ pub fn build(stage: &Stage, plan: &Plan) {
         add_group(stage, group);
     }
     for load in &plan.loads {
-        add_load(stage, load);
+        let traits = plan.drain.traits.iter().find(|(name, _)| *name == load.name);
+        add_load(stage, load, traits.map(|(_, traits)| traits));
     }
     let nodes: Vec<String> = stage.world.nodes().into_values().collect();
     let instances: Vec<String> = stage.world.nodes().into_keys().collect();
@@ -48,6 +53,13 @@ pub fn build(stage: &Stage, plan: &Plan) {
             stage.world.kube.put_back("loose", &format!("agent-{i}"));
         }
     }
+    for pick in &plan.drain.control_plane {
+        stage.world.kube.edit("nodes", "", &nodes[pick % nodes.len()], |node| {
+            node["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = json!("");
+        });
+    }
+    let singles = plan.drain.singles.iter();
+    singles.filter_map(|one| add_single(stage, one, &nodes[one.pick % nodes.len()])).collect()
 }
 
 fn add_group(stage: &Stage, group: &Group) {
@@ -103,7 +115,7 @@ fn add_group(stage: &Stage, group: &Group) {
     }
 }
 
-fn add_load(stage: &Stage, load: &Load) {
+fn add_load(stage: &Stage, load: &Load, traits: Option<&Traits>) {
     let some = |s: u64| Some(Duration::from_secs(s));
     let runs_for = (load.kind == LoadKind::Job).then(|| Duration::from_secs(120));
     let shape = PodShape {
@@ -114,6 +126,7 @@ fn add_load(stage: &Stage, load: &Load) {
         runs_for,
         ..PodShape::default()
     };
+    let shape = with_traits(shape, traits);
     let workload = Workload::new("load", &load.name, load.replicas).shape(shape);
     let kube = &stage.world.kube;
     match load.kind {
@@ -133,6 +146,48 @@ fn add_load(stage: &Stage, load: &Load) {
         }
         kube.add_budget(&spec);
     }
+}
+
+fn with_traits(mut shape: PodShape, traits: Option<&Traits>) -> PodShape {
+    let Some(traits) = traits else { return shape };
+    let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    shape.priority = Some(traits.priority).filter(|priority| *priority != 0);
+    shape.labels.extend(traits.labels.iter().map(own));
+    shape.annotations.extend(traits.annotations.iter().map(own));
+    shape
+}
+
+/// Puts a single pod onto its node, with its volume.
+fn add_single(stage: &Stage, one: &Single, node: &str) -> Option<Attached> {
+    let kube = &stage.world.kube;
+    let some = |s: u64| Some(Duration::from_secs(s));
+    let claims = one.volume.map(|_| one.name.clone()).into_iter().collect();
+    let shape = PodShape {
+        grace: some(one.grace),
+        stop: some(one.stop),
+        runs_for: one.runs_for.map(Duration::from_secs),
+        claims,
+        ..PodShape::default()
+    };
+    let pod = PodSpec::on(node, "extra", &one.name).shape(with_traits(shape, Some(&one.traits)));
+    kube.add_pod(&pod);
+    one.volume?;
+    let volume = format!("pv-{}", one.name);
+    kube.put(json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": { "namespace": "extra", "name": one.name },
+        "spec": { "volumeName": volume },
+    }));
+    kube.put(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": { "name": format!("csi-{}", one.name) },
+        "spec": {
+            "attacher": "ebs.csi.aws.com", "nodeName": node,
+            "source": { "persistentVolumeName": volume },
+        },
+        "status": { "attached": true },
+    }));
+    Some(Attached { node: node.to_owned(), pod: one.name.clone(), detached: None })
 }
 
 fn loose(node: &str, i: usize, kind: Loose) -> PodSpec {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sundown::sim::kube::{Fault as KubeFault, Match};
 
 use super::{
-    eleventh,
+    eleventh, fourteenth,
     phases::{Phase, Phases},
     plan::{Act, Plan},
     second, third,
@@ -18,11 +18,12 @@ use crate::judge::Evidence;
 
 /// Plans that are drawn, and not played, to find out which faults there are: a fault that never
 /// struck has a row of zeros.
-const DRAWN: [std::ops::Range<u64>; 4] = [
+const DRAWN: [std::ops::Range<u64>; 5] = [
     0..1_000,
     second::FIRST..second::FIRST + 1_000,
     third::FIRST..third::FIRST + 1_000,
     eleventh::FIRST..eleventh::FIRST + 1_000,
+    fourteenth::FIRST..fourteenth::FIRST + 1_000,
 ];
 
 /// How often a fault struck: in all, and in each phase.
@@ -189,7 +190,12 @@ fn variant(value: &impl Debug) -> String {
 /// What a world has that not every world has.
 fn features(plan: &Plan) -> BTreeSet<String> {
     let mut all = BTreeSet::from([format!("{} replicas", plan.replicas)]);
-    all.extend(plan.flags.iter().cloned());
+    // A path names a folder of this machine.
+    let without_folder = |flag: &String| match flag.rsplit_once('/') {
+        Some((_, file)) if flag.starts_with("--rules-file=") => format!("--rules-file={file}"),
+        _ => flag.clone(),
+    };
+    all.extend(plan.flags.iter().map(without_folder));
     all.extend(plan.loads.iter().map(|load| format!("workload {:?}", load.kind)));
     all.extend(plan.loose.iter().map(|(_, kind)| format!("pod {kind:?}")));
     for group in &plan.groups {
@@ -216,6 +222,10 @@ fn features(plan: &Plan) -> BTreeSet<String> {
         ("a queue that gives few messages at once", plan.partial > 0.0),
         ("a queue that duplicates and reorders", plan.disorder != (0.0, 0.0, 0.0)),
         ("kubelets that write status", plan.busy_kubelets),
+        ("nodes of the control plane", !plan.drain.control_plane.is_empty()),
+        ("volumes of pods", plan.drain.singles.iter().any(|one| one.volume.is_some())),
+        ("critical pods", plan.drain.has_critical()),
+        ("pods that ask for something", plan.drain.asks()),
         ("no fault", plan.is_calm()),
     ];
     all.extend(has.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()));

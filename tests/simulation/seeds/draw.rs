@@ -8,8 +8,8 @@ use sundown::sim::{
 };
 
 use super::{
-    eighth, eleventh, fifth, fourth, ninth,
-    plan::{Act, Budget, CloudController, Group, Load, LoadKind, Loose, Plan},
+    eighth, eleventh, fifth, fourteenth, fourth, ninth,
+    plan::{Act, Budget, CloudController, Drain, Group, Load, LoadKind, Loose, Plan},
     second, seventh, sixth, tenth, third, thirteenth, twelfth,
 };
 use crate::judge::Belongs;
@@ -96,6 +96,7 @@ impl Plan {
             kill: None,
             take_over: false,
             cloud_controller: CloudController::Runs,
+            drain: Drain::default(),
         };
         if seed >= second::FIRST {
             second::draw(&mut plan);
@@ -132,6 +133,9 @@ impl Plan {
         }
         if seed >= thirteenth::FIRST {
             thirteenth::draw(&mut plan);
+        }
+        if seed >= fourteenth::FIRST {
+            fourteenth::draw(&mut plan);
         }
         plan
     }

@@ -13,7 +13,7 @@ use std::{
 use sundown::sim::{Passage, Side};
 
 use super::{
-    plan::{Act, Budget, CloudController, Group, Kill, Load, LoadKind, Loose, Plan},
+    plan::{Act, Budget, CloudController, Drain, Group, Kill, Load, LoadKind, Loose, Plan},
     play::play_and_count,
 };
 use crate::judge::{Belongs, Evidence, judge};
@@ -157,6 +157,7 @@ fn plan(groups: Vec<Group>, acts: Vec<(u64, Act)>) -> Plan {
         kill: None,
         take_over: false,
         cloud_controller: CloudController::Runs,
+        drain: Drain::default(),
     }
 }
 

@@ -14,6 +14,7 @@ mod eighth;
 mod eleventh;
 mod faults;
 mod fifth;
+mod fourteenth;
 mod fourth;
 pub mod kill;
 mod ninth;

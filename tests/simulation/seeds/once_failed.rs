@@ -429,4 +429,9 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_806_000_011_635, "a Node that claims an instance was not cordoned"),
     (1_806_000_011_513, "a record was released at another time than it said"),
     (1_806_000_013_373, "calls were made although nothing happened"),
+    (1_807_000_000_118, "a process wrote without the Lease"),
+    (1_807_000_000_210, "an Event was not true"),
+    (1_807_000_000_217, "conditions did not show that a drain was over"),
+    (1_807_000_000_257, "conditions did not show that a drain was over"),
+    (1_807_000_000_329, "a hook was completed before its node was empty"),
 ];

@@ -19,6 +19,8 @@ use crate::judge::Belongs;
 
 /// Holds every restore of a node.
 pub(super) const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
+/// Forces a drain.
+const FORCE: &str = "sundown.dev/force";
 
 impl Play<'_> {
     pub(super) fn person(&mut self, act: &Act) {
@@ -65,6 +67,22 @@ impl Play<'_> {
                 if let Some(node) = self.busy_node(*pick) {
                     self.annotate("nodes", "", &node, KEEP_CORDONED, Some("true"));
                     self.after(*seconds, Todo::EndKeepCordoned(node));
+                }
+            }
+            Act::Gate { pick, key, seconds } => {
+                if let Some(node) = self.busy_node(*pick) {
+                    self.annotate("nodes", "", &node, key, Some("from a random world"));
+                    if let Some(seconds) = seconds {
+                        self.after(*seconds, Todo::Unset(node, key));
+                    }
+                }
+            }
+            Act::Force { pick, seconds } => {
+                if let Some(node) = self.busy_node(*pick) {
+                    self.annotate("nodes", "", &node, FORCE, Some("true"));
+                    if let Some(seconds) = seconds {
+                        self.after(*seconds, Todo::Unset(node, FORCE));
+                    }
                 }
             }
             Act::Release { pick } => {

@@ -8,7 +8,10 @@ use sundown::sim::{
     kube::{Away, Fault as KubeFault, Match},
 };
 
-use crate::judge::{Belongs, Terms};
+use crate::judge::{
+    Belongs, Terms,
+    traits::{CRITICAL, Traits, rules_of},
+};
 
 /// Everything that happens in one run. Printed where a run fails.
 #[derive(Debug, Clone)]
@@ -49,6 +52,38 @@ pub struct Plan {
     /// It is the process that takes over from another one.
     pub take_over: bool,
     pub cloud_controller: CloudController,
+    pub drain: Drain,
+}
+
+/// What pods and nodes ask of drains.
+#[derive(Debug, Clone, Default)]
+pub struct Drain {
+    /// What workloads give their pods, by their names.
+    pub traits: Vec<(String, Traits)>,
+    pub singles: Vec<Single>,
+    /// Nodes (counted over all of ours) of the control plane.
+    pub control_plane: Vec<usize>,
+}
+
+/// A pod without a controller, in the namespace `extra`.
+#[derive(Debug, Clone)]
+pub struct Single {
+    /// The node that it is on, counted over all of ours.
+    pub pick: usize,
+    pub name: String,
+    pub grace: u64,
+    pub stop: u64,
+    /// It succeeds after so many seconds.
+    pub runs_for: Option<u64>,
+    pub traits: Traits,
+    pub volume: Option<Volume>,
+}
+
+/// A volume that is attached to the node of its pod.
+#[derive(Debug, Clone, Copy)]
+pub struct Volume {
+    /// How many seconds after the end of its pod it is detached. `None`: never.
+    pub detached_after: Option<u64>,
 }
 
 /// The controller that deletes the Nodes of instances that are gone.
@@ -258,6 +293,17 @@ pub enum Act {
     DeleteNode {
         pick: usize,
     },
+    /// A gate is set on a node. It is removed after so many seconds, or never.
+    Gate {
+        pick: usize,
+        key: &'static str,
+        seconds: Option<u64>,
+    },
+    /// A person forces a drain, and takes that back after so many seconds, or never.
+    Force {
+        pick: usize,
+        seconds: Option<u64>,
+    },
     // From here on: only the second stream draws them.
     /// One replica does not reach AWS, Kubernetes or both. The others do.
     Partition {
@@ -430,8 +476,8 @@ impl Act {
     /// Somebody does it to the cluster.
     pub fn is_by_a_person(&self) -> bool {
         use Act::{
-            DeleteNode, DeletePod, DeleteRecord, KeepCordoned, KubeletLost, PauseAll, PauseNode,
-            Reboot, Release, Uncordon,
+            DeleteNode, DeletePod, DeleteRecord, Force, Gate, KeepCordoned, KubeletLost, PauseAll,
+            PauseNode, Reboot, Release, Uncordon,
         };
         matches!(
             self,
@@ -444,6 +490,8 @@ impl Act {
                 | Reboot { .. }
                 | KubeletLost { .. }
                 | KeepCordoned { .. }
+                | Gate { .. }
+                | Force { .. }
                 | DeleteNode { .. }
         )
     }
@@ -474,6 +522,26 @@ impl Act {
     }
 }
 
+impl Drain {
+    /// A pod is critical.
+    pub fn has_critical(&self) -> bool {
+        self.all_traits().iter().any(|(.., traits)| traits.priority >= CRITICAL)
+    }
+
+    /// A pod asks for something by an annotation or a label.
+    pub fn asks(&self) -> bool {
+        let asks = |t: &Traits| !t.annotations.is_empty() || !t.labels.is_empty();
+        self.all_traits().iter().any(|(.., traits)| asks(traits))
+    }
+
+    fn all_traits(&self) -> Vec<(String, String, Traits)> {
+        let of_loads = self.traits.iter().map(|(name, t)| ("load", name, t));
+        let of_singles = self.singles.iter().map(|one| ("extra", &one.name, &one.traits));
+        let all = of_singles.chain(of_loads);
+        all.map(|(namespace, name, t)| (namespace.to_owned(), name.clone(), t.clone())).collect()
+    }
+}
+
 impl Group {
     fn heartbeat_timeouts(&self) -> impl Iterator<Item = ((String, String), Duration)> {
         self.hooks.iter().map(|(hook, timeout)| {
@@ -501,6 +569,10 @@ impl Plan {
             drain_timeout: self.drain_timeout,
             complete_delay: self.complete_delay,
             graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),
+            single_graces: self.drain.singles.iter().map(|s| (s.name.clone(), s.grace)).collect(),
+            traits: self.drain.all_traits(),
+            rules: rules_of(&self.flags),
+            clocks_differ: self.clocks.iter().any(|ahead| *ahead != 0),
             calm: self.is_calm(),
             flags: vec![("sundown".to_owned(), self.flags.clone())],
             budgets: self

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use serde_json::json;
+use serde_json::{Value, json};
 use sundown::domain::Moment;
 use sundown::sim::{
     Passage, Tripwire, WorldSettings,
@@ -52,6 +52,10 @@ pub(super) enum Todo {
     /// EC2 shows a scheduled event of the instance, or a newer state of it.
     ShowInEc2(String, PlannedEvent),
     EndKeepCordoned(String),
+    /// An annotation of a Node is removed.
+    Unset(String, &'static str),
+    /// The volume of this pod is detached.
+    Detach(String),
     /// It boots from its new root volume, once its hooks have ended.
     NewRoot(String),
     FailRootVolume(String),
@@ -86,6 +90,8 @@ pub(super) struct Play<'a> {
     /// When the process that the plan kills has died, and whose replica's next one has not been
     /// ordered.
     pub(super) death: Arc<Mutex<Option<(usize, Moment)>>>,
+    /// The pods whose volumes are detached, or about to be.
+    detaching: BTreeSet<String>,
 }
 
 /// The longest that a run may take to come to rest.
@@ -107,7 +113,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
     let stage = Stage::with(settings);
     stage.world.aws.skew(SignedDuration::from_secs(plan.aws_clock));
     let changed = stage.world.aws.subscribe();
-    build(&stage, plan);
+    let volumes = build(&stage, plan);
     stage.pass(90).await;
     let begun = stage.clock.now();
     let evidence = Evidence {
@@ -125,6 +131,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         events: BTreeSet::new(),
         changes: Vec::new(),
         service_changes: Vec::new(),
+        volumes,
         check_changes: Vec::new(),
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
@@ -164,6 +171,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         evidence,
         tripwire: Tripwire::default(),
         death: Arc::default(),
+        detaching: BTreeSet::new(),
     };
     play.stage.world.aws.tripwire(&play.tripwire);
     play.stage.world.kube.tripwire(&play.tripwire);
@@ -280,6 +288,7 @@ impl Play<'_> {
     /// Remembers what is forgotten later.
     fn look(&mut self) {
         self.note_death();
+        self.look_at_volumes();
         let Evidence { nodes, groups, blocks, .. } = &mut self.evidence;
         let claims = |node: &str| node.starts_with(CLAIMS);
         self.stage.world.each_node(|instance, node| {
@@ -297,6 +306,32 @@ impl Play<'_> {
         });
         while let Ok(change) = self.changed.try_recv() {
             self.evidence.changes.push(change);
+        }
+    }
+
+    /// A volume is detached some time after its pod has ended.
+    fn look_at_volumes(&mut self) {
+        for single in &self.plan.drain.singles {
+            let after = single.volume.and_then(|volume| volume.detached_after);
+            let Some(after) = after.filter(|_| !self.detaching.contains(&single.name)) else {
+                continue;
+            };
+            let pod = self.stage.world.kube.object("pods", "extra", &single.name);
+            let is_over = |pod: Value| {
+                ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase)
+            };
+            if pod.is_none_or(is_over) {
+                self.detaching.insert(single.name.clone());
+                self.after(after, Todo::Detach(single.name.clone()));
+            }
+        }
+    }
+
+    fn detach(&mut self, pod: &str) {
+        let now = self.now();
+        self.stage.world.kube.remove("volumeattachments", "", &format!("csi-{pod}"));
+        for volume in self.evidence.volumes.iter_mut().filter(|volume| volume.pod == pod) {
+            volume.detached = Some(now);
         }
     }
 
@@ -419,6 +454,10 @@ impl Play<'_> {
             Todo::EndKeepCordoned(node) => {
                 self.annotate("nodes", "", &node, KEEP_CORDONED, None);
             }
+            Todo::Unset(node, key) => {
+                self.annotate("nodes", "", &node, key, None);
+            }
+            Todo::Detach(pod) => self.detach(&pod),
             Todo::NewRoot(instance) => self.boot_from_new_root(instance),
             Todo::FailRootVolume(instance) => self.stage.world.aws.fail_root_volume(&instance),
             Todo::ExitStandby(instance) => drop(self.stage.world.aws.exit_standby(&instance)),

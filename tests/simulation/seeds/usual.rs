@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    fourteenth,
     once_failed::ONCE_FAILED,
     plan::Plan,
     play_seed, replay,
@@ -25,9 +26,11 @@ const SECOND: Range<u64> = second::FIRST + 1..second::FIRST + 61;
 const THIRD: Range<u64> = third::FIRST + 1..third::FIRST + 41;
 /// And these: with what the twelfth stream draws, and all before it.
 const TWELFTH: Range<u64> = twelfth::FIRST + 1..twelfth::FIRST + 41;
-/// And these: with what all streams draw. Played apart, because the shares of what is judged were
-/// set without them.
-const ALL: Range<u64> = thirteenth::FIRST + 1..thirteenth::FIRST + 41;
+/// And these: with what the thirteenth stream draws, and all before it. Played apart, because the
+/// shares of what is judged were set without them.
+const THIRTEENTH: Range<u64> = thirteenth::FIRST + 1..thirteenth::FIRST + 41;
+/// And these: with what all streams draw.
+const ALL: Range<u64> = fourteenth::FIRST + 1..fourteenth::FIRST + 41;
 
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -68,6 +71,7 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
         write!(what, ", from {} to {}", SECOND.start, SECOND.end - 1).unwrap();
         write!(what, ", from {} to {}", THIRD.start, THIRD.end - 1).unwrap();
         write!(what, ", from {} to {}", TWELFTH.start, TWELFTH.end - 1).unwrap();
+        write!(what, ", from {} to {}", THIRTEENTH.start, THIRTEENTH.end - 1).unwrap();
         write!(what, ", from {} to {}", ALL.start, ALL.end - 1).unwrap();
         write!(what, ", {} that once failed", ONCE_FAILED.len()).unwrap();
         seeds.extend(SECOND);
@@ -79,30 +83,38 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
     let apart: BTreeSet<u64> = ONCE_FAILED
         .iter()
         .map(|(seed, _)| *seed)
-        .chain(ALL)
+        .chain(THIRTEENTH)
         .filter(|seed| only_from.is_none() && !seeds.contains(seed))
         .collect();
     if count_new > 0 {
         write!(what, ", {count_new} never played before").unwrap();
         report(&format!("again: SUNDOWN_NEW_SEEDS={count_new} SUNDOWN_FIRST_NEW_SEED={first_new}"));
     }
-    let expected = seeds.len() + apart.len();
+    let newest: BTreeSet<u64> = ALL.filter(|_| only_from.is_none()).collect();
+    let expected = seeds.len() + apart.len() + newest.len();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let hashes = std::env::var("SUNDOWN_HASHES").ok();
     let orders = Orders { threads, hashes: hashes.is_some(), progress: false };
     let mut summary = play_all(seeds.into_iter().collect(), orders);
     let tally = summary.tally.clone();
     summary.append(play_all(apart.into_iter().collect(), orders));
+    let of_newest = play_all(newest.into_iter().collect(), orders);
+    let newest_tally = of_newest.tally.clone();
+    summary.append(of_newest);
     if let Some(file) = hashes {
         std::fs::write(file, summary.hash_lines()).unwrap();
     }
     // tests/run reads this line.
     report(&format!("played: {} seeds ({what})", summary.lives));
     report(&if count_new > 0 { summary.to_string() } else { tally.to_string() });
+    if only_from.is_none() {
+        report(&format!("of the newest stream:\n{newest_tally}"));
+    }
     assert_eq!(summary.lives, expected);
     // Fewer seeds say too little of shares.
     if only_from.is_none() && fixed_count >= USUAL {
         assert_eq!(tally.below_the_floor(), Vec::<String>::new());
+        assert_eq!(newest_tally.below_the_floor_of_newest_stream(), Vec::<String>::new());
     }
     let again = "SUNDOWN_SEED=N cargo test --test simulation seeds:: -- --nocapture";
     assert!(summary.failures.is_empty(), "{summary}\nor, in this profile: {again}");

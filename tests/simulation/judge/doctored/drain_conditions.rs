@@ -22,7 +22,7 @@ async fn shown() -> Evidence {
     let notice = HealthNotice::retirement([instance.clone()], stage.clock.now() + s(400));
     stage.world.aws.health(&notice);
     stage.until(200, "it is drained", || stage.is_cordoned(&instance)).await;
-    stage.pass(60).await;
+    stage.pass(100).await;
     stage.world.aws.health(&HealthNotice { status: "closed".to_owned(), ..notice });
     stage.until(20, "it is put back", || !stage.is_cordoned(&instance)).await;
     stage.pass(100).await;
@@ -63,4 +63,18 @@ async fn conditions_of_a_drain_that_are_not_ours_not_true_or_too_often_are_seen(
         });
     };
     breaks(&doctored(&evidence, unrecorded), "DrainInProgress is true without a record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_that_do_not_show_the_drain_of_their_node_are_seen() {
+    let evidence = shown().await;
+    let hidden = |e: &mut Evidence| edit_states(e, |node| node.drain = [None, None]);
+    breaks(&doctored(&evidence, hidden), "has been Open since");
+    let left = |e: &mut Evidence| {
+        edit_states(e, |node| {
+            let ended = ConditionState { status: "False".to_owned(), ..condition(RECORD) };
+            node.drain = [Some(ended.clone()), Some(ended)];
+        });
+    };
+    breaks(&doctored(&evidence, left), "has been Nothing since");
 }

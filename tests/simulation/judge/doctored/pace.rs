@@ -69,3 +69,37 @@ async fn two_control_plane_nodes_that_are_drained_at_once_are_seen() {
         breaks(&judge(&masters), "two nodes of the control plane at once");
     }
 }
+
+/// Both nodes of a group were reclaimed at once.
+async fn both_reclaimed() -> Evidence {
+    let stage = Stage::new(13);
+    let instances = stage.spot_group(2);
+    for (n, instance) in instances.iter().enumerate() {
+        pod(&stage, instance, &format!("web-{n}"), 1);
+    }
+    let sundown = led(&stage, &["--max-voluntary=1"]).await;
+    for instance in &instances {
+        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    stage.pass(60).await;
+    ended(stage, sundown).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_cannot_wait_and_is_reported_as_held_back_is_seen() {
+    const UNTRUE: &str = "an Event is not true: Event { reason: \"DrainHeldBack\"";
+    let reported = |mut evidence: Evidence, at: Moment| {
+        let node = evidence.nodes.values().next_back().unwrap().clone();
+        let (reason, severity) = ("DrainHeldBack".to_owned(), "Normal".to_owned());
+        let (on, uid) = ("Node".to_owned(), node.clone());
+        let event = Event { reason, severity, on, name: node, uid, first: at, last: at };
+        evidence.events.insert(event);
+        judge(&evidence)
+    };
+    let planned = flagged(two_at_once().await, LIMITS[1]);
+    let at = planned.actions.iter().map(|action| action.started).max().unwrap() + s(3);
+    keeps(&reported(planned, at), UNTRUE, "it may wait for the other one");
+    let reclaimed = both_reclaimed().await;
+    let at = accepted(&reclaimed) + s(3);
+    breaks(&reported(reclaimed, at), UNTRUE);
+}
