@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod drain;
 mod enroll;
 mod explain;
 mod from_nth;
@@ -63,6 +64,8 @@ enum Command {
     Force(pause::ForceArgs),
     /// End the drain of one node and complete its lifecycle actions
     Release(pause::ReleaseArgs),
+    /// Ask for the drain of nodes, by an annotation on each, or remove the request
+    Drain(drain::DrainArgs),
     /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has
     /// no counterpart
     FromNth(from_nth::FromNthArgs),
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Resume(args) => pause::pause(args, false),
         Command::Force(args) => pause::force(&args),
         Command::Release(args) => pause::release(&args),
+        Command::Drain(args) => drain::main(&args),
         Command::FromNth(args) => from_nth::main(&args),
         Command::TrialReport(args) => trial_report::main(&args),
         Command::Completions(args) => completions::main(&args, whole_command()),
@@ -138,6 +142,7 @@ fn is_asked_wrongly(error: &anyhow::Error) -> bool {
             Some(crate::controller::NotATrialQueue::HasDeadLetters(_))
         )
         || error.is::<pause::NoDrain>()
+        || error.is::<drain::BadOrder>()
         || error.is::<from_nth::BadInput>()
         || error.is::<man::NoSuchCommand>()
         || error.is::<send_test::NoSuchEvent>()

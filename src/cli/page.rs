@@ -56,7 +56,7 @@ fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
 }
 
 fn row(arg: &Arg) -> String {
-    let takes_value = !matches!(arg.get_action(), ArgAction::SetTrue);
+    let takes_value = !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count);
     let values = arg
         .get_value_names()
         .unwrap_or_default()

@@ -310,7 +310,8 @@ fn plain(client: kube::Client) -> Cluster {
     Cluster::plain(client, Clock::system(), Random::from_entropy(), Spawner::new())
 }
 
-fn name(text: &str) -> anyhow::Result<NodeName> {
+/// The name of a node; errs if no node can have it.
+pub(super) fn name(text: &str) -> anyhow::Result<NodeName> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
         bail!("`{text}` cannot be the name of a node");
     }

@@ -41,7 +41,10 @@ pub use events::{
 };
 pub use namespaces::list_namespaces;
 pub use node_lease::node_lease_renewed;
-pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, list_nodes, read_node};
+pub use nodes::{
+    NodeChange, NodeChanges, NodeIndex, RequestedNode, UnschedulableNodes, list_nodes,
+    list_requested_nodes, read_node, read_requested_node, write_drain_request,
+};
 pub use observer::{ClusterEvent, Outcome, Target};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings, list_pods};
 pub use rights::{LEASE_VERBS, Right, rights};

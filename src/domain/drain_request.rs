@@ -191,7 +191,13 @@ impl DrainRequest {
     /// The key of its annotation.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("{}{}", keys::DRAIN_REQUEST, self.name)
+        Self::key_of(&self.name)
+    }
+
+    /// The key of the annotation of a request with this name.
+    #[must_use]
+    pub fn key_of(name: &str) -> String {
+        format!("{}{name}", keys::DRAIN_REQUEST)
     }
 
     /// The value of its annotation. [`Self::read`] reads the same request from it, as long as the

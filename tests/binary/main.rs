@@ -30,6 +30,7 @@ mod notifying;
 mod pausing;
 mod probing;
 mod process;
+mod requesting;
 mod scraping;
 mod simulating;
 mod skip;

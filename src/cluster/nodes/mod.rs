@@ -1,5 +1,6 @@
 //! The index of Nodes: by name and by instance, kept up to date by one watch.
 
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,9 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::requests::{
+    RequestedNode, list_requested_nodes, read_requested_node, write_drain_request,
+};
 use super::{
     Change, Cluster, ClusterError, Health, KeepLabels, Priority, Problem, Target,
     client::ServerClock,
