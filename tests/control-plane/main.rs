@@ -39,6 +39,7 @@ mod policy;
 mod process;
 mod refusals;
 mod replicas;
+mod requests;
 mod rights;
 mod shapes;
 mod shedding;

@@ -147,7 +147,7 @@ fn every_object_of_the_schema_with_named_values_takes_no_others() {
 
 /// What asks the cluster leaves objects out, without a word, wherever nobody has one to ask:
 /// `helm template`, Argo CD. The version of Kubernetes is there without a cluster too; a template
-/// may refuse one that is too old.
+/// may refuse one that is too old. One template is left out there, and its value says so.
 #[test]
 fn no_template_asks_the_cluster() {
     let templates: Vec<_> = [".yaml", ".tpl", ".txt"]
@@ -163,6 +163,12 @@ fn no_template_asks_the_cluster() {
         );
         let mut lines = text.lines();
         while let Some(line) = lines.find(|line| line.contains(".Capabilities")) {
+            // An older Kubernetes does not know the kind of the only object of this template.
+            let is_by_version = template.ends_with("/request-policy.yaml")
+                && line.starts_with("{{- $isOld := semverCompare ");
+            if is_by_version {
+                continue;
+            }
             let refuses = lines.next().is_some_and(|next| next.contains("{{- fail "));
             assert!(
                 line.contains(".Capabilities.KubeVersion")

@@ -357,7 +357,7 @@ fn everything_in_the_directories_is_applied() {
         format!("{}:{}", name.as_str().unwrap(), env!("CARGO_PKG_VERSION"))
     );
     assert_eq!(tag, env!("CARGO_PKG_VERSION"));
-    for overlay in ["admission-policy", "irsa", "monitoring"] {
+    for overlay in ["admission-policy", "irsa", "monitoring", "request-policy"] {
         let folder = format!("deploy/manifests/overlays/{overlay}");
         let kustomization = read(&format!("{folder}/kustomization.yaml"));
         let unnamed: Vec<_> = files(&folder, ".yaml")

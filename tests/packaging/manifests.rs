@@ -39,7 +39,7 @@ fn what_is_committed_is_what_the_chart_makes() {
             .unwrap();
         below(&into)
     });
-    assert_eq!(made.len(), 9, "{:?}", made.keys());
+    assert_eq!(made.len(), 10, "{:?}", made.keys());
     assert!(made == by_the_other, "Helm 3 and Helm 4 make the same of it");
     for (file, text) in &made {
         let committed =
@@ -139,6 +139,12 @@ fn each_overlay_is_the_base_and_what_it_is_for() {
         policy["metadata"]["name"]
     );
     assert_eq!(guarded, base, "nothing else");
+
+    let mut checked = tools.kustomize(&copy.join("overlays/request-policy"));
+    for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
+        assert!(checked.remove(&format!("{kind}/sundown-requests")).is_some(), "{kind}");
+    }
+    assert_eq!(checked, base, "nothing else");
 
     // The PodMonitor finds the pods, so that they are not to be found by their annotations too.
     let template = &mut base.get_mut("Deployment/sundown").unwrap()["spec"]["template"];

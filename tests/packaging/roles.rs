@@ -261,7 +261,7 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
         assert_eq!(allows_nth(&objects), allows, "{args:?}");
     }
     let is_there = |set: &str, args: &[&str]| {
-        tools.objects(set, args).keys().any(|name| name.contains("AdmissionPolicy"))
+        tools.objects(set, args).contains_key("ValidatingAdmissionPolicy/sundown")
     };
     assert!(!is_there("minimal", &[]), "off by default");
     let deletes = |args: &[&str]| {
@@ -279,6 +279,47 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
                 && output.contains("rbac.admissionPolicy: false"),
             "{output}"
         );
+    }
+}
+
+/// What the policy refuses is shown by tests/control-plane.
+#[test]
+fn the_policy_of_requests_is_there_since_kubernetes_1_30() {
+    let Some(tools) = Tools::found() else { return };
+    let name = "ValidatingAdmissionPolicy/sundown-requests";
+    let (on, off) = (["--set", "rbac.requestPolicy=true"], ["--set", "rbac.requestPolicy=false"]);
+    let (old, first) = (["--kube-version", "1.29.14"], ["--kube-version", "1.30.0"]);
+    for (set, args, is_there) in [
+        ("minimal", &[][..], true),
+        ("minimal", &first, true),
+        ("minimal", &old, false),
+        ("minimal", &on, true),
+        ("minimal", &off, false),
+        // A dry run obeys no request.
+        ("trial", &on, false),
+    ] {
+        assert_eq!(tools.objects(set, args).contains_key(name), is_there, "{set} {args:?}");
+    }
+    let objects = tools.objects("minimal", &on);
+    let policy = &objects[name]["spec"];
+    assert_eq!(policy["failurePolicy"], "Ignore", "no Node waits for it");
+    let rules = serde_json::json!([{
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]
+    }]);
+    assert_eq!(policy["matchConstraints"]["resourceRules"], rules);
+    let conditions = policy["matchConditions"].as_array().unwrap();
+    let condition = conditions[0]["expression"].as_str().unwrap();
+    assert!(conditions.len() == 1 && condition.contains("oldObject"), "{condition}");
+    let binding = &objects["ValidatingAdmissionPolicyBinding/sundown-requests"]["spec"];
+    assert_eq!(
+        (&binding["policyName"], &binding["validationActions"]),
+        (&Value::from("sundown-requests"), &serde_json::json!(["Deny"]))
+    );
+    let (chart, values) = (crate::tools::chart(), crate::tools::values("minimal"));
+    let template = ["template", "sundown", &chart, "--values", &values];
+    for helm in tools.helms() {
+        let output = tools.run(&helm, &[&template[..], &old, &on].concat()).unwrap_err();
+        assert!(output.contains("rbac.requestPolicy: true needs Kubernetes 1.30"), "{output}");
     }
 }
 
