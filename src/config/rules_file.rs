@@ -16,7 +16,7 @@ use crate::domain::{
     Selector, seconds,
 };
 
-/// A longer file is not read.
+/// The longest file that Sundown reads, in bytes.
 const LONGEST: u64 = 256 * 1024;
 /// The most entries of a list in a rule.
 const MOST_ENTRIES: usize = 64;
@@ -74,7 +74,7 @@ enum Behavior {
     WaitCompleted,
 }
 
-/// Reads the file.
+/// Reads the rules from a file. The error tells the operator what to correct.
 pub(crate) fn read(path: &Path) -> Result<PodRules, String> {
     let failed = |error: std::io::Error| format!("the file cannot be read: {error}");
     let mut text = String::new();
@@ -83,7 +83,7 @@ pub(crate) fn read(path: &Path) -> Result<PodRules, String> {
     parse(&text)
 }
 
-/// Reads the text of a file.
+/// Reads the rules from the text of a file.
 pub(crate) fn parse(text: &str) -> Result<PodRules, String> {
     if text.len() as u64 > LONGEST {
         return Err(format!("the file has more than {} KiB; shorten it", LONGEST / 1024));

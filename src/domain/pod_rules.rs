@@ -14,11 +14,11 @@ pub const MAX_POD_RULES: usize = 64;
 /// The order of pods that no rule gives one.
 const NO_ORDER: i32 = 0;
 
-/// The rules, the first one that matches a pod counts.
+/// The rules of a file. The first one that matches a pod counts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PodRules {
     rules: Vec<PodRule>,
-    /// The orders of all pods, lowest first. Empty: no rule gives one.
+    /// All values of `order`, with 0 for pods without one, lowest first. Empty: no rule gives one.
     orders: Vec<i32>,
 }
 
@@ -54,11 +54,11 @@ pub struct PodRule {
 /// Which pods a rule matches: all that fulfill each of these.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PodMatch {
-    /// Globs, of which one matches the namespace. Empty: any namespace.
+    /// Globs. One of them must match the namespace. Empty: any namespace.
     pub namespaces: Vec<WildMatch>,
     /// Selects the labels.
     pub labels: Selector,
-    /// Kinds, of which one is that of the owner. Empty: any owner, or none.
+    /// Kinds, such as `Job`. One of them must be that of the owner. Empty: any owner, or none.
     pub owner_kinds: Vec<String>,
     /// Selects the labels of the Node that is drained.
     pub node_labels: Selector,
@@ -66,8 +66,8 @@ pub struct PodMatch {
     pub namespace_labels: Selector,
 }
 
-/// The labels of namespaces, with the keys that rules read. A namespace that is missing is not
-/// known.
+/// The labels of each namespace, only those whose keys rules read. Of a namespace that is missing
+/// here, the labels are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamespaceLabels(BTreeMap<String, Labels>);
 
@@ -91,7 +91,7 @@ pub enum RuleMatch {
 /// What Sundown does with the pods of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodBehavior {
-    /// It evicts them, with those of this order. `None`: the order of pods without a rule, 0.
+    /// It evicts them together with other pods of this order. `None`: 0, as without a rule.
     Evict(Option<i32>),
     /// It leaves them alone.
     Skip,
@@ -135,7 +135,7 @@ impl PodRules {
     pub fn only(&self, on_node: RulesOnNode) -> Self {
         let rules = self.rules.iter().zip(0..u64::BITS);
         let rules = rules.filter(|(_, bit)| on_node.0 & (1_u64 << bit) != 0);
-        // Fewer rules than these fit, too.
+        // Some of the rules have no more orders than all of them, so they are within the limits.
         Self::new(rules.map(|(rule, _)| rule.clone()).collect()).unwrap_or_default()
     }
 

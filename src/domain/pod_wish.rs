@@ -1,4 +1,4 @@
-//! What pods ask of the drain of their node, by an annotation or a label.
+//! What pods ask for when their node is drained, by an annotation or a label.
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
@@ -39,8 +39,8 @@ impl WishSource {
         }
     }
 
-    /// The annotation or label, as text about pods that wait because of it. It has the value if
-    /// only one value lets a pod wait.
+    /// The annotation or label, for a text about pods that wait because of it. The text has the
+    /// value if only one value lets a pod wait.
     #[must_use]
     pub const fn of_waiting_pod(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl WishSource {
         }
     }
 
-    /// It is the key of an annotation of interest. Labels are kept anyway.
+    /// Whether Sundown keeps a pod's annotation with this key. It keeps all labels.
     #[must_use]
     pub fn is_annotation(key: &str) -> bool {
         [Self::Sundown, Self::Karpenter, Self::Autoscaler].iter().any(|known| known.as_str() == key)

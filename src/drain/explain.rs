@@ -57,7 +57,7 @@ pub struct BlockedPod {
     pub forced_from: Option<Moment>,
 }
 
-/// Why a pod is blocked, as far as the reader of a drain knows it.
+/// Why a pod is blocked, as far as `sundown status` and `explain` know: they send no evictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownBlock {
     /// Why it is blocked.
@@ -218,9 +218,9 @@ impl Explanation {
 }
 
 impl Drain {
-    /// Explains the drain at `now`. `budgets`: at least the budgets of this namespace, asked for
-    /// only if a pod of it is blocked. `known`: why a pod is blocked that this drain itself has not
-    /// found to be; for a reader that sends no evictions.
+    /// Explains the drain at `now`. `budgets`: the budgets of a namespace, or more; called only for
+    /// namespaces with a blocked pod. `known`: why a pod is blocked, if this drain has not found
+    /// out itself, because its process sends no evictions (`sundown status` and `explain`).
     #[must_use]
     pub fn explain<'a, B: Borrow<Budget> + 'a>(
         &self,
@@ -238,7 +238,7 @@ impl Drain {
                 let (reason, message) = (block.reason, block.message.clone());
                 blocks.push((pod, KnownBlock { reason, message, since: Some(block.since) }));
             } else if self.asks_to_wait(pod, now) {
-                // No budget is asked yet.
+                // Sundown has not tried to evict it, so no budget blocks it.
             } else if let Some(block) = known(pod) {
                 let count = match pod.deletion {
                     Some(_) => &mut counts.leaving,
@@ -284,7 +284,7 @@ impl Drain {
             HeldBy::Pace(why) => Wait::Pace(why, until),
         });
         match limits.eviction_start {
-            // What the drain waits for besides is to be named first.
+            // A gate is named before `--evict-after`.
             _ if matches!(held, Some(Wait::Gate(_))) => held,
             EvictionStart::Now => held,
             EvictionStart::At(at) => Some(Wait::Until(at)),

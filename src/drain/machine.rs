@@ -67,7 +67,8 @@ pub struct Drain {
     effects: Vec<Effect>,
 }
 
-/// A gate, a pause or `--evict-after` that holds all evictions of the node.
+/// Whether something holds all evictions of the node: a gate, other drains, a pause or
+/// `--evict-after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EvictionHold {
     /// This leader has seen none.
@@ -206,9 +207,9 @@ impl Drain {
         self.pods.get(uid)?.evict_until(&self.rules(now), now)
     }
 
-    /// What the caller must report if this order is accepted after the drain has ended, or no
-    /// longer knows the pod: that the pod was deleted by force. Otherwise the drain reports that
-    /// itself.
+    /// What the caller must report if this order is accepted after the drain has ended or has
+    /// forgotten the pod: that the pod was deleted by force. `None`: nothing. In all other cases
+    /// the drain reports it itself.
     #[must_use]
     pub fn note_if_accepted(&self, order: &Order) -> Option<Note> {
         self.pods.get(order.uid())?.forced_note(order)
@@ -284,9 +285,9 @@ impl Drain {
 
     // ---- pods ----
 
-    /// The limits without what AWS has to confirm first: pods are forced and grace periods
-    /// shortened for a deadline only once it has confirmed the drain. A person's order to force
-    /// counts as soon as the drain may end.
+    /// The limits as they apply now. Until AWS has confirmed the drain, no pod is forced and no
+    /// grace period is shortened for a deadline. A person's order to force counts as soon as the
+    /// drain may end.
     fn confirmed_limits(&self) -> Limits {
         let verification = self.limits.verification;
         Limits {
@@ -369,7 +370,7 @@ impl Drain {
         Some((uid, notify))
     }
 
-    /// Lets a pod share strings with the other pods of this node, because there may be tens of
+    /// Lets a pod share strings with other pods of this node, to save memory: there may be tens of
     /// thousands of pods.
     fn share(&self, pod: &mut Pod) {
         pod.node = Some(self.node.clone());
@@ -487,7 +488,7 @@ impl Drain {
         }
     }
 
-    /// Notes that a hold of the evictions begins or ends. To call before pods are evaluated.
+    /// Notes that a hold of the evictions begins or ends. Call it before pods are evaluated.
     fn note_hold(&mut self, now: Moment) {
         if self.paused || self.limits.evictions_wait() {
             self.hold = EvictionHold::Holds;
@@ -496,8 +497,9 @@ impl Drain {
         }
     }
 
-    /// Evaluates all pods if another group is the first one now. That may show that pods are stuck,
-    /// and their group is not the first one either, so it is done again.
+    /// Evaluates all pods if another group has become the first one. That may show that all pods of
+    /// this group are stuck, too. Then the next group is the first one, and all pods are evaluated
+    /// again.
     fn evaluate_next_group(&mut self, now: Moment) {
         for _ in 0..=self.settings.groups() {
             let first = self.tally.first_group();

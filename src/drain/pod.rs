@@ -14,7 +14,7 @@ pub(super) enum Disposition {
     /// Sundown evicts it and waits for it.
     Counts,
     /// It belongs to a DaemonSet that was not looked up yet. Sundown does not touch it, but the
-    /// drain cannot end as empty before it knows.
+    /// drain cannot end as empty before the look-up.
     Unknown,
     /// Sundown neither touches it nor waits for it.
     Untouched,
@@ -33,7 +33,7 @@ impl Disposition {
         }
     }
 
-    /// The same without regard to the pod's phase.
+    /// The disposition without regard to the pod's phase.
     ///
     /// Mirror pods belong to the kubelet. A pod with a toleration that names Sundown's taint wants
     /// to stay to the end, and so does one that asks for it. Rules may leave pods alone, too.
@@ -163,7 +163,8 @@ impl Tally {
     }
 }
 
-/// The state of the drain on which the decision about each pod depends.
+/// The state of the drain on which the decision about each pod depends. The administrator's rules
+/// about pods are in `settings`.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
     pub(super) limits: Limits,
@@ -178,7 +179,7 @@ pub(super) struct Rules {
     pub(super) is_inactive: bool,
     /// Of the pods that count only Sundown's own is left.
     pub(super) own_may_go: bool,
-    /// All changes of pods until then are known.
+    /// The drain knows all changes of pods up to this moment.
     pub(super) known_until: Moment,
     /// The watch is not open: no changes of pods arrive.
     pub(super) blind: bool,
@@ -226,24 +227,23 @@ pub(super) struct Entry {
     namespace: NamespaceWait,
     /// What the dispatcher was last asked to do with it.
     pub(super) requested: Desired,
-    /// Since when it is to be removed, without interruption (a pause interrupts); `None`: it is not
-    /// to be removed.
+    /// Since when it is to be removed. A pause starts this anew. `None`: it is not to be removed.
     wanted_since: Option<Moment>,
     /// An eviction of it was refused, had no answer, or had no effect: from then on it may be
     /// deleted.
     pub(super) refused: Option<BlockReason>,
-    /// When an order for it was last accepted while it had no deletion time; `None` after a later
-    /// refusal.
+    /// When the API server last accepted an eviction or delete of it while it had no deletion time.
+    /// `None`: never, or a later one was refused.
     pub(super) accepted_at: Option<Moment>,
     /// When the API server reported it gone (404, or 409 because of the UID); the watch has not
     /// confirmed that yet.
     pub(super) gone: Option<Moment>,
     /// When the API server last denied Sundown the right to delete it.
     delete_denied_at: Option<Moment>,
-    /// A LIST has shown it after such an answer: later ones count as failures.
+    /// A LIST has shown it after such an answer: further such answers count as failures.
     pub(super) listed_after_404: bool,
     pub(super) block: Option<Box<Block>>,
-    /// The deadline towards which its termination was shortened.
+    /// The `force_at` for which its grace period was shortened while it was terminating.
     pub(super) shortened_for: Option<Moment>,
     /// It came to the node after the cordon.
     pub(super) new: bool,
@@ -498,15 +498,16 @@ impl Entry {
         }
     }
 
-    /// Until when it is evicted, because Sundown may not delete pods: its budget may allow an
-    /// eviction. `None`: no delete of it was denied.
+    /// From when on its delete is tried again after Kubernetes has denied it. Until then Sundown
+    /// evicts it, because its budget may allow that. `None`: no delete of it was denied.
     fn delete_again_from(&self, rules: &Rules) -> Option<Moment> {
         Some(self.delete_denied_at?.plus(DELETE_DENIED_FOR).min(last_moment(&rules.limits)))
     }
 
-    /// From when on it may be deleted although no eviction of it was ever answered: a moment after
-    /// it could be deleted, or after it was first to be removed (after a take-over nothing was
-    /// tried yet). By then it has had a slot, if there was one.
+    /// From when on it may be deleted although no eviction of it was ever answered:
+    /// [`force::MIN_TIMEOUT`] after both the moment from which it may be deleted and the moment
+    /// since which it is to be removed (a new leader has tried nothing yet). By then it has had a
+    /// slot, if one was free.
     fn delete_untried_from(&self, rules: &Rules) -> Option<Moment> {
         if self.refused.is_some() || self.accepted_at.is_some() {
             return None;
@@ -624,7 +625,7 @@ impl Entry {
         self.apply(Arc::clone(&self.pod), before, new);
     }
 
-    /// `before`: the disposition that followed from its kind until now.
+    /// `before`: what `Disposition::by_kind` gave for it until now.
     fn apply(&mut self, pod: Arc<Pod>, before: Disposition, settings: &Settings) {
         let kind = Disposition::by_kind(&pod, settings);
         let finished_before =
@@ -698,8 +699,8 @@ impl Entry {
         })
     }
 
-    /// Whether an eviction may end the pod, as far as is known: its answer was lost, or it was
-    /// accepted and the watch has not shown for long enough that it had no effect.
+    /// Whether an eviction that was sent may still end the pod: its answer was lost, or it was
+    /// accepted and the watch has not shown yet that it had no effect.
     pub(super) fn may_be_evicted(&self, rules: &Rules) -> bool {
         let has_no_effect = |at: Moment| {
             let intercepted = at.plus(rules.settings.intercepted_after);

@@ -1,4 +1,4 @@
-//! Until when a drain honors what its pods ask for by annotations and labels.
+//! Until when a drain lets pods wait: those that ask for it, or for which a rule does.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::domain::{Limits, Moment, Wish, WishSource, seconds};
 /// it.
 const TOO_SHORT: Duration = seconds(300);
 
-/// Pods of a drain that wait because they ask for it, by the same key.
+/// Pods of a drain that ask to wait, all by one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedToWait {
     /// The annotation or label by which they ask.
@@ -22,7 +22,7 @@ pub struct AskedToWait {
 }
 
 impl AskedToWait {
-    /// One more pod waits, until this moment.
+    /// Counts one more pod that waits, until this moment.
     pub(super) fn add(all: &mut Vec<Self>, key: WishSource, until: Moment) {
         if let Some(known) = all.iter_mut().find(|known| known.key == key) {
             known.pods += 1;
@@ -47,9 +47,9 @@ impl AskedToWait {
     }
 }
 
-/// Until when a pod asks to wait; [`Moment::MAX`]: until it has finished. `None`: it asks for
-/// something else. `created`: the creation of the pod; if that is unreadable, its age counts from
-/// the accept.
+/// Until when a pod asks to wait. [`Moment::MAX`]: until it has finished. `None`: it does not ask
+/// to wait. `created`: when the pod was created. If that is unreadable, its age counts from the
+/// accept.
 pub(super) fn wished_until(wish: Wish, created: Option<Moment>, limits: &Limits) -> Option<Moment> {
     match wish {
         Wish::Wait => Some(Moment::MAX),

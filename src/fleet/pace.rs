@@ -1,27 +1,29 @@
 //! Which drains may begin to evict, if only some nodes may be drained at once.
 //!
-//! A drain whose cause presses is never held back, and does not count: spot and capacity notices,
-//! ending states, a deadline of 5 minutes or less, and a node that cluster-autoscaler is draining
-//! already. The others wait while a limit is reached, but not longer than
-//! [`crate::lifecycle::can_wait_until`] says. The first row that applies decides about one of them:
+//! A drain that has no time to wait ([`Cause::Presses`]) is never held back, and does not count:
+//! spot and capacity notices, ending states, a deadline of 5 minutes or less, and a node that
+//! cluster-autoscaler is draining already. The others wait while a limit is reached, but not longer
+//! than [`crate::lifecycle::can_wait_until`] says. The first row that applies decides about one of
+//! them:
 //!
 //! | what is known | verdict |
 //! | --- | --- |
 //! | it has begun | it goes on |
 //! | its evictions wait for something else, too (a gate, `--evict-after`, AWS, a pause) | held: [`PaceHold::Undecided`] |
-//! | it has waited for as long as it can | it begins, whatever the number |
+//! | it can wait no longer | it begins, even if that exceeds a limit |
 //! | it is of the control plane, and another node of the control plane is drained | held: [`PaceHold::ControlPlane`] |
 //! | `--max-drains-per-group` is set, and its group is not known yet | held: [`PaceHold::GroupUnknown`] |
 //! | as many nodes of its group are drained as `--max-drains-per-group` allows | held: [`PaceHold::Group`] |
 //! | as many nodes are drained as `--max-voluntary` allows | held: [`PaceHold::InAll`] |
-//! | one of the last four with the drains that the last leader may have begun | held: [`PaceHold::Undecided`] |
+//! | one of the four rows above would apply if the drains that the last leader may have begun counted, too | held: [`PaceHold::Undecided`] |
 //! | anything else | it begins |
 //!
-//! The drains are taken in the order of their accepts, then of their names. A new leader does not
-//! know which drains the last one had begun. It takes those with terminating pods first. Until it has
-//! listed the pods of a node and nothing else holds its evictions, it counts its drain as begun
-//! ([`Stage::MayHaveBegun`]), for 30 s at most. So a change of leader lets no more nodes be drained
-//! at once than the limits allow, and those that had begun go on.
+//! The drains are taken in the order of their accepts, then of the names of their nodes. A new
+//! leader does not know which drains the last one had begun. It takes those with terminating pods
+//! first. It takes a drain for one that may have begun ([`Stage::MayHaveBegun`]) until it has
+//! listed the pods of the node and nothing else holds the evictions, for 30 s at most. So a change
+//! of leader lets no more nodes be drained at once than the limits allow, and the drains that had
+//! begun go on.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +127,7 @@ impl<'a> Drained<'a> {
     }
 }
 
-/// Decides about each drain that has not begun. `drains`: all that go on.
+/// Decides about each drain that has not begun. `drains`: all that are not over.
 pub(super) fn verdicts(
     limits: Limits,
     drains: &[PacedDrain<'_>],

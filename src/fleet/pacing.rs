@@ -18,8 +18,8 @@ use crate::{
     record::Record,
 };
 
-/// How long a new leader counts a drain as begun whose pods it has not listed, or whose evictions
-/// wait for something else, too.
+/// For how long a new leader takes a drain for one that may have begun, while it has not listed the
+/// pods, or something else holds the evictions, too.
 const TAKE_OVER: Duration = seconds(30);
 
 /// EC2 mostly answers within this time, so a drain that waits for its answer is not reported before.
@@ -34,12 +34,12 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// The drains wait for a verdict, which the next tick gives.
+    /// Whether the next tick is to decide about the drains that wait.
     pub(super) fn is_due(&self) -> bool {
         self.is_due && !self.waiting.is_empty()
     }
 
-    /// Something has changed on which the verdicts depend.
+    /// Notes that something has changed on which the verdicts depend.
     pub(super) const fn changed(&mut self) {
         self.is_due = true;
     }
@@ -55,7 +55,7 @@ impl Pacing {
 pub(super) struct PaceState {
     /// Why it has not begun. `None`: it has begun, and other drains hold it no longer.
     hold: Option<PaceHold>,
-    /// The hold that was reported last, and when; `None`: none was, or its end was reported, too.
+    /// The hold that was reported last, and when. `None`: none was, or its end was reported, too.
     reported: Option<(PaceHold, Moment)>,
     group: KnownGroup,
     /// When this leader took the drain over; `None`: it accepted it itself.
@@ -118,7 +118,7 @@ impl PaceState {
     }
 
     /// Returns `limits` with `held_until` and `held_by` set, if other drains may hold the evictions
-    /// and no gate does. `holding`: the interruptions that hold.
+    /// and no gate does. `holding`: the interruptions that are not disproved.
     pub(super) fn apply(
         &self,
         limits: Limits,
@@ -151,7 +151,7 @@ fn cause(
     lifecycle::can_wait_until(limits, interruptions).map_or(Cause::Presses, Cause::CanWait)
 }
 
-/// What else the evictions of a drain wait for is over.
+/// Whether nothing but other drains delays the evictions.
 fn is_ready(state: &NodeState) -> bool {
     let limits = &state.limits;
     !state.paused_by.is_paused()
@@ -232,7 +232,7 @@ impl Fleet {
         }
     }
 
-    /// Acts on a Node that shows something else on which the verdict about its drain depends.
+    /// Acts on a changed Node, if the change may affect the verdict about its drain.
     pub(super) fn follow_paced_node(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get_mut(name) else { return };
         let seen = SeenNode::of(&state.node);
@@ -301,14 +301,14 @@ impl Fleet {
         }
     }
 
-    /// How many drains are held back. A drain counts that nothing but other drains holds.
+    /// How many drains are held back: those that nothing but other drains holds.
     pub(super) fn held_back(&self) -> usize {
         let waiting = self.pacing.waiting.iter().filter_map(|name| self.drains.get(name));
         let holds = waiting.filter_map(|state| state.pace.hold);
         holds.filter(|hold| *hold != PaceHold::Undecided).count()
     }
 
-    /// How many nodes Sundown manages, if a flag needs that.
+    /// How many nodes Sundown manages. This looks at all nodes: call it only if a flag needs it.
     fn managed_nodes(&self) -> usize {
         let all = self.lookup.facts.all_nodes();
         all.iter().filter(|node| self.lookup.manages(node)).count()

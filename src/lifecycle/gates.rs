@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | the Node has none, or no pod is to be evicted | [`GateHold::None`] |
 //! | a person ordered to force the drain | [`IgnoredGate::Forced`] |
-//! | the deadline is 5 minutes or less after the event | [`IgnoredGate::ShortDeadline`] |
+//! | the deadline is 5 minutes or less after the event, or the instance has stopped or is terminated | [`IgnoredGate::ShortDeadline`] |
 //! | half of the time from the accept to the deadline has passed; without a deadline, half an hour | [`IgnoredGate::HalfPassed`] |
 //! | anything else | [`GateHold::Until`] that moment |
 //!
@@ -85,7 +85,7 @@ impl IgnoredGate {
 }
 
 /// Whether the gates `pre-drain.sundown.dev/NAME` of this Node hold its evictions. `limits`: its
-/// deadline. `interruptions`: those that hold.
+/// deadline. `interruptions`: those that are not disproved.
 #[must_use]
 pub fn pre_drain_hold(
     node: &Node,
@@ -117,7 +117,7 @@ fn half_of_time(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<
         // It presses nobody, however soon it comes.
         return limits.end_at.map(|end| accepted.plus(end.since_or_zero(accepted) / 2));
     }
-    // The end of a drain that has no deadline counts from the take-over, too.
+    // Without a deadline (`force_at`), `end_at` counts from the take-over as well: leave it out.
     let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
     if interruptions.iter().any(ends_soon_after_its_event)
         || deadline.is_some_and(|end| is_short(first_event(interruptions, accepted), end))
@@ -178,7 +178,7 @@ fn ends_soon_after_its_event(facts: &InterruptionFacts) -> bool {
     facts.is_over() || ends.is_some_and(|end| is_short(event_of(facts), end))
 }
 
-/// When the first event came. `accepted`: of no interruptions.
+/// When the first event came. If no interruption evicts pods: `accepted`.
 fn first_event(interruptions: &[InterruptionFacts], accepted: Moment) -> Moment {
     evicting(interruptions).map(event_of).min().unwrap_or(accepted)
 }
