@@ -179,6 +179,13 @@ fn match_of(number: usize, of: &Match) -> Result<PodMatch, String> {
     };
     let namespaces = names(&field("namespaces"), of.namespaces.as_ref())?;
     let owner_kinds = names(&field("ownerKinds"), of.owner_kinds.as_ref())?;
+    let list = of.owner_kinds.as_ref().map(|list| &list.value);
+    if let Some(Value::List(entries)) = list
+        && let Some(glob) = entries.iter().find(|entry| is_glob(entry))
+    {
+        let remedy = "write whole kinds, such as Job";
+        return Err(wrong_value(&field("ownerKinds"), glob, remedy));
+    }
     Ok(PodMatch {
         namespaces: namespaces.into_iter().map(WildMatch::new).collect(),
         labels: selector("podLabels", of.pod_labels.as_ref())?,
@@ -186,6 +193,10 @@ fn match_of(number: usize, of: &Match) -> Result<PodMatch, String> {
         node_labels: selector("nodeLabels", of.node_labels.as_ref())?,
         namespace_labels: selector("namespaceLabels", of.namespace_labels.as_ref())?,
     })
+}
+
+fn is_glob(entry: &Spanned<Value>) -> bool {
+    entry.value.text().is_some_and(|text| text.contains(['*', '?']))
 }
 
 /// The entries of a list of names or globs.
@@ -346,6 +357,10 @@ rules:
             (
                 GOOD.replace("app in (web,api), !canary", "{app: x}"),
                 &["line 4: rules[0].match.podLabels: write a label selector as for `kubectl -l`"],
+            ),
+            (
+                GOOD.replace("    ownerKinds: [Job]", "    ownerKinds: [Cron*]"),
+                &["line 5: rules[0].match.ownerKinds is `Cron*`; write whole kinds, such as Job"],
             ),
             ("rules:\n- behavior: Skip\n  match:\n".to_owned(), &["line 3", "podLabels"]),
             (format!("rules:{}", "\n- behavior: Skip".repeat(65)), &["65 entries", "at most 64"]),

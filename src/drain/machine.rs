@@ -75,7 +75,7 @@ enum EvictionHold {
     None,
     /// One holds them now.
     Holds,
-    /// The last one ended at this time.
+    /// The last one ended at this time, or may have ended by then: before a take-over.
     EndedAt(Moment),
 }
 
@@ -166,7 +166,6 @@ impl Drain {
             Input::Resumed(limits) if self.paused => {
                 self.paused = false;
                 self.limits = limits;
-                self.silence.resumed(now);
                 self.note_hold(now);
                 self.evaluate_all(now);
             }
@@ -237,6 +236,12 @@ impl Drain {
     #[must_use]
     pub const fn is_last_pod_terminating(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.terminating == self.tally.left
+    }
+
+    /// Whether a pod that counts is terminating, as far as is known.
+    #[must_use]
+    pub const fn has_terminating_pods(&self) -> bool {
+        self.tally.terminating > 0
     }
 
     /// The limits in force.
@@ -488,12 +493,14 @@ impl Drain {
         }
     }
 
-    /// Notes that a hold of the evictions begins or ends. Call it before pods are evaluated.
+    /// Notes that a hold of the evictions begins or ends. Call it before pods are evaluated. After a
+    /// hold, the pods of a node with a silent kubelet have the time again that they are given.
     fn note_hold(&mut self, now: Moment) {
         if self.paused || self.limits.evictions_wait() {
             self.hold = EvictionHold::Holds;
         } else if self.hold == EvictionHold::Holds {
             self.hold = EvictionHold::EndedAt(now);
+            self.silence.resumed(now);
         }
     }
 

@@ -62,9 +62,11 @@ pub(super) fn is_of_drained_daemon_set(pod: &Pod, settings: &Settings) -> bool {
     })
 }
 
-/// What it asks for, as far as that is honored.
+/// What it asks for instead of what its rule says, as far as that is honored. A pod that asks to
+/// reach an age asks for nothing but a delay.
 fn wish_of(pod: &Pod, settings: &Settings) -> Option<Wish> {
-    pod.wishes.honored(&settings.honored).map(|(_, wish)| wish)
+    let wish = pod.wishes.honored(&settings.honored).map(|(_, wish)| wish);
+    wish.filter(|wish| !matches!(wish, Wish::WaitUntilAge(_)))
 }
 
 /// The rule that counts for it, as far as that is known.
@@ -348,16 +350,19 @@ impl Entry {
         Some(latest.unwrap_or(Moment::MAX))
     }
 
-    /// What it asks for, as far as that is honored, or else what its rule says.
+    /// What it asks for, as far as that is honored, or else what its rule says. If it asks to reach
+    /// an age only, the rule comes first.
     pub(super) fn wish(&self, settings: &Settings) -> Option<(WishSource, Wish)> {
-        self.pod.wishes.honored(&settings.honored).or_else(|| {
-            let wish = match self.rule(settings)?.behavior {
-                PodBehavior::Evict(_) => return None,
-                PodBehavior::Skip => Wish::Skip,
-                PodBehavior::WaitCompleted => Wish::Wait,
-            };
-            Some((WishSource::Rule, wish))
-        })
+        let own = self.pod.wishes.honored(&settings.honored);
+        if wish_of(&self.pod, settings).is_some() {
+            return own;
+        }
+        let of_rule = match self.rule(settings).map(|rule| rule.behavior) {
+            Some(PodBehavior::Skip) => Some(Wish::Skip),
+            Some(PodBehavior::WaitCompleted) => Some(Wish::Wait),
+            Some(PodBehavior::Evict(_)) | None => None,
+        };
+        of_rule.map(|wish| (WishSource::Rule, wish)).or(own)
     }
 
     /// The rule that counts for it.
@@ -597,6 +602,10 @@ impl Entry {
         {
             self.refused = Some(BlockReason::Intercepted);
             self.blocked_by(BlockReason::Intercepted, String::new(), at);
+            // It counted only because it seemed to leave.
+            if Disposition::by_kind(&self.pod, settings) == Disposition::Untouched {
+                self.disposition = Disposition::Untouched;
+            }
         }
     }
 
@@ -627,7 +636,13 @@ impl Entry {
 
     /// `before`: what `Disposition::by_kind` gave for it until now.
     fn apply(&mut self, pod: Arc<Pod>, before: Disposition, settings: &Settings) {
-        let kind = Disposition::by_kind(&pod, settings);
+        let kind = match Disposition::by_kind(&pod, settings) {
+            // The machine must not go in the middle of its grace period.
+            Disposition::Untouched if self.counts() && self.is_leaving(&pod) && !pod.mirror => {
+                Disposition::Counts
+            }
+            kind => kind,
+        };
         let finished_before =
             self.pod.phase.is_finished() && self.disposition == Disposition::Untouched;
         if pod.phase.is_finished() && (finished_before || pod.deletion.is_none()) {
@@ -648,6 +663,14 @@ impl Entry {
         self.group = group_of(&pod, settings);
         self.rule = settings.rules.find(&pod, &settings.namespaces);
         self.pod = pod;
+    }
+
+    /// It ends, as far as is known: it is terminating, or an eviction was accepted and not yet
+    /// without effect. `pod`: its new version.
+    fn is_leaving(&self, pod: &Pod) -> bool {
+        let block = self.block.as_ref().map(|block| block.reason);
+        pod.deletion.is_some()
+            || self.accepted_at.is_some() && block != Some(BlockReason::Intercepted)
     }
 
     /// A LIST shows the pod. If the API server had reported it gone (404), that answer was not
@@ -716,6 +739,13 @@ impl Entry {
         let forced = self.forced_note(order);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
+            // It was to stay from a moment on at which the order was on its way.
+            if self.disposition == Disposition::Untouched
+                && !self.left_alone
+                && !self.pod.phase.is_finished()
+            {
+                self.disposition = Disposition::Counts;
+            }
         }
         match order {
             Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {

@@ -76,7 +76,7 @@ impl KubeletSilence {
         }
     }
 
-    /// A pause is over: the wait begins again.
+    /// A pause or a hold of the evictions is over: the wait begins again.
     pub(super) const fn resumed(&mut self, now: Moment) {
         if !matches!(self, Self::Reporting) {
             *self = Self::Waiting(now);

@@ -242,7 +242,7 @@ impl Fleet {
             drain = drain.waiting_for_volumes();
         }
         if !began_here {
-            drain = drain.taken_over();
+            drain = drain.taken_over(self.now);
         }
         let begin = Begin {
             node: Arc::clone(node),

@@ -7,7 +7,7 @@
 //! | the Node has none, or no pod is to be evicted | [`GateHold::None`] |
 //! | a person ordered to force the drain | [`IgnoredGate::Forced`] |
 //! | the deadline is 5 minutes or less after the event, or the instance has stopped or is terminated | [`IgnoredGate::ShortDeadline`] |
-//! | half of the time from the accept to the deadline has passed; without a deadline, half an hour | [`IgnoredGate::HalfPassed`] |
+//! | half of the time from the accept to the deadline has passed; without a deadline, half of the time until the drain ends, half an hour at most | [`IgnoredGate::HalfPassed`] |
 //! | anything else | [`GateHold::Until`] that moment |
 //!
 //! And about the completion of the lifecycle actions of an empty node ([`pre_release_hold`]):
@@ -106,8 +106,9 @@ pub fn pre_drain_hold(
     }
 }
 
-/// When half of the time from the accept to the deadline has passed; without a deadline, half an
-/// hour after the accept. `None`: the deadline is 5 minutes or less after the event.
+/// When half of the time from the accept to the deadline has passed; without a deadline, half of
+/// the time until the drain ends, half an hour after the accept at most. `None`: the deadline is 5
+/// minutes or less after the event.
 fn half_of_time(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<Moment> {
     // Not `Limits::accepted`, because that may be the time of a take-over, and a take-over must not
     // start the wait anew.
@@ -117,23 +118,34 @@ fn half_of_time(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<
         // It presses nobody, however soon it comes.
         return limits.end_at.map(|end| accepted.plus(end.since_or_zero(accepted) / 2));
     }
-    // Without a deadline (`force_at`), `end_at` counts from the take-over as well: leave it out.
-    let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
+    let deadline = deadline_of(limits);
     if interruptions.iter().any(ends_soon_after_its_event)
         || deadline.is_some_and(|end| is_short(first_event(interruptions, accepted), end))
     {
         return None;
     }
-    Some(match deadline {
-        Some(end) => accepted.plus(end.since_or_zero(accepted) / 2),
-        None => accepted.plus(LONGEST_WITHOUT_DEADLINE),
-    })
+    let half = |end: Moment| end.since_or_zero(accepted) / 2;
+    // The end of a drain without a deadline counts from the take-over. Half an hour is the limit, so
+    // that changes of leader do not move the wait on and on.
+    let longest = LONGEST_WITHOUT_DEADLINE;
+    let time = match (deadline, limits.end_at) {
+        (Some(deadline), _) => half(deadline),
+        (None, Some(end)) => half(end).min(longest),
+        (None, None) => longest,
+    };
+    Some(accepted.plus(time))
+}
+
+/// The end of a drain that has a deadline. `None`: it has none, and ends after its longest time.
+fn deadline_of(limits: &Limits) -> Option<Moment> {
+    limits.force_at.and(limits.end_at).or(limits.expires_at)
 }
 
 /// Until when the evictions of a drain can wait for other drains: as long as for gates, but not in
-/// the last 5 minutes before the deadline. If people ask for the drain and nothing forces its pods,
-/// until its deadline, or for a day without one. `None`: not at all, because something in its record
-/// leaves no time ([`Kind::can_wait`]), or no pod is to be evicted. The moment may have passed.
+/// the last 5 minutes before the drain ends. If people ask for the drain and nothing forces its
+/// pods, until its deadline, or for a day without one. `None`: not at all, because something in its
+/// record leaves no time ([`Kind::can_wait`]), or no pod is to be evicted. The moment may have
+/// passed.
 #[must_use]
 pub fn can_wait_until(limits: &Limits, interruptions: &[InterruptionFacts]) -> Option<Moment> {
     let can_wait = |facts: &InterruptionFacts| facts.kind.is_some_and(Kind::can_wait);
@@ -146,8 +158,8 @@ pub fn can_wait_until(limits: &Limits, interruptions: &[InterruptionFacts]) -> O
         return Some(limits.end_at.unwrap_or(latest));
     }
     let half = half_of_time(limits, interruptions)?;
-    let deadline = limits.force_at.and(limits.end_at).or(limits.expires_at);
-    Some(deadline.map_or(half, |end| half.min(end.minus(SHORT_DEADLINE))))
+    let end = deadline_of(limits).or(limits.end_at);
+    Some(end.map_or(half, |end| half.min(end.minus(SHORT_DEADLINE))))
 }
 
 /// Whether the gates `pre-release.sundown.dev/NAME` of this Node hold the completion of its

@@ -1,6 +1,6 @@
 //! When a drain ends, and how certain that the node is empty the drain must be.
 
-use super::Drain;
+use super::{Drain, EvictionHold};
 use crate::{
     domain::{LimitSource, Limits, Moment, PodKey, Response},
     drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::KubeletSilence},
@@ -19,9 +19,10 @@ impl Drain {
         match condition {
             NodeCondition::Fine => self.silence = KubeletSilence::Reporting,
             NodeCondition::Unreachable => self.silence.begin(now),
-            // A paused drain does not end. The question is asked again after the pause.
+            // A drain whose evictions wait does not end. The question is asked again after that.
             NodeCondition::StillUnreachable
-                if matches!(self.silence, KubeletSilence::ReadingNode(_)) && !self.paused =>
+                if matches!(self.silence, KubeletSilence::ReadingNode(_))
+                    && self.hold != EvictionHold::Holds =>
             {
                 self.end(Outcome::Unreachable { left: self.left() });
             }
@@ -55,10 +56,12 @@ impl Drain {
 
     /// When the drain stops waiting for the pods of a node with a silent kubelet, unless the Node
     /// shows then that the kubelet reports again. `None`: the kubelet is not known to be silent, or
-    /// the Node is being read already.
+    /// the Node is being read already, or the evictions wait: no pod had its time yet.
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
         self.unreachable_until().filter(|_| {
-            matches!(self.silence, KubeletSilence::Waiting(_)) && self.ends_when_empty()
+            matches!(self.silence, KubeletSilence::Waiting(_))
+                && self.ends_when_empty()
+                && self.hold != EvictionHold::Holds
         })
     }
 
@@ -76,7 +79,8 @@ impl Drain {
     }
 
     /// Whether no pod that counts is left, as far as is known.
-    pub(in crate::drain) const fn looks_empty(&self) -> bool {
+    #[must_use]
+    pub const fn looks_empty(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.left == 0
     }
 
@@ -173,7 +177,7 @@ impl Drain {
                 Outcome::TimedOut { left }
             });
         } else if let KubeletSilence::Waiting(since) = self.silence
-            && self.unreachable_until().is_some_and(|at| at <= now)
+            && self.gives_up_at().is_some_and(|at| at <= now)
         {
             self.silence = KubeletSilence::ReadingNode(since);
             self.effects.push(Effect::AskNode);

@@ -1,10 +1,13 @@
 //! The wait for the volumes of pods that have left the node (`--wait-for-volumes`).
 
-use super::Drain;
+use std::time::Duration;
+
+use super::{Drain, EvictionHold};
 use crate::{
     domain::{AttachedVolumes, Moment, PodUid, VolumesSeen},
     drain::{
         Effect, Note,
+        order::latest_start,
         pod::Disposition,
         volumes::{Claims, Ended, VolumeStep},
     },
@@ -18,9 +21,17 @@ impl Drain {
         self
     }
 
-    /// The drain of another leader, which may have removed pods that this one never sees.
+    /// The drain of another leader, which may have removed pods that this one never sees. It may
+    /// also have held the evictions until now: if the later groups of the order could begin
+    /// already, they share what is left of the time.
     #[must_use]
-    pub fn taken_over(mut self) -> Self {
+    pub fn taken_over(mut self, now: Moment) -> Self {
+        let (limits, groups) = (&self.limits, self.settings.groups());
+        let from = limits.accepted;
+        let next = latest_start(groups, 1, limits, limits.force_at, from, Duration::ZERO);
+        if self.hold == EvictionHold::None && next.is_some_and(|at| at <= now) {
+            self.hold = EvictionHold::EndedAt(now);
+        }
         self.volumes.may_have(Claims::Unknown);
         self
     }

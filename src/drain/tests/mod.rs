@@ -33,8 +33,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::domain::{
-    ApiAnswer, Budget, BudgetKey, DaemonSetState, DrainSettings, ForceAfter, Limits, Moment, Owner,
-    Phase as PodPhase, Pod, PodKey, PodUid, PodWishes, Selector, seconds,
+    ApiAnswer, Budget, BudgetKey, DaemonSetState, DrainSettings, EvictionStart, ForceAfter, Limits,
+    Moment, Owner, Phase as PodPhase, Pod, PodKey, PodUid, PodWishes, Selector, seconds,
 };
 
 /// `secs` seconds after the start of the test.

@@ -87,3 +87,37 @@ fn s24_s25_a_drain_ends_when_its_node_or_instance_is_gone() {
         assert_eq!((d.order(&uid("a"), at(1), true), d.next_wake()), (None, None));
     }
 }
+
+/// As a pause does: nothing was evicted yet, so there is nothing to give up.
+#[test]
+fn an_unreachable_nodes_drain_does_not_end_while_its_evictions_wait() {
+    use NodeCondition::{StillUnreachable, Unreachable};
+    let held = Limits { held_until: Some(at(1800)), ..limits(3600) };
+    let later = Limits { eviction_start: EvictionStart::At(at(1800)), ..limits(3600) };
+    for waits in [held, later] {
+        let mut d = drain(waits);
+        d.step(at(0), Input::Listed(vec![pod("a")]));
+        d.step(at(10), Input::Node(Unreachable));
+        for now in [39, 40, 45] {
+            assert_eq!(d.step(at(now), Input::Tick), [], "{now}");
+        }
+        assert_eq!(ended(&d.step(at(46), Input::Node(StillUnreachable))), None);
+        assert_eq!(d.status(at(50)).ends_at, Some(at(3600)));
+        assert!(d.next_wake().is_none_or(|wake| wake > at(50)), "{:?}", d.next_wake());
+        let effects = d.step(at(100), Input::Limits(limits(3600)));
+        assert_eq!(requests(&effects), [("a".into(), false)]);
+        assert_eq!(d.step(at(129), Input::Tick), []);
+        assert_eq!(d.step(at(130), Input::Tick), [Effect::AskNode]);
+        // A hold that begins meanwhile.
+        d.step(at(131), Input::Limits(waits));
+        assert_eq!(ended(&d.step(at(132), Input::Node(StillUnreachable))), None);
+        d.step(at(200), Input::Paused);
+        d.step(at(300), Input::Resumed(waits));
+        assert_eq!(d.step(at(400), Input::Tick), []);
+        d.step(at(500), Input::Limits(limits(3600)));
+        assert_eq!(d.step(at(529), Input::Tick), []);
+        assert_eq!(d.step(at(530), Input::Tick), [Effect::AskNode]);
+        let effects = d.step(at(531), Input::Node(StillUnreachable));
+        assert_eq!(ended(&effects), Some(&Outcome::Unreachable { left: vec![key("a")] }));
+    }
+}

@@ -169,6 +169,17 @@ fn after_a_hold_the_groups_share_the_first_half_of_what_is_left() {
     assert_eq!(requested(&d.step(at(2025), Input::Tick)), ["dns"]);
 }
 
+/// The last leader may have held the evictions until it ended: a new one cannot know.
+#[test]
+fn after_a_change_of_leader_the_groups_share_the_first_half_of_what_is_left() {
+    for (taken_over, starts) in [(400, 900), (2000, 2400), (3000, 3150)] {
+        let mut d = drain_in("critical-last", limits(3600)).taken_over(at(taken_over));
+        let pods = vec![pod("web"), critical(pod("dns"))];
+        assert_eq!(requested(&d.step(at(taken_over), Input::Listed(pods))), ["web"]);
+        assert_eq!(d.status(at(taken_over)).next_group_at, Some(at(starts)), "{taken_over}");
+    }
+}
+
 #[test]
 fn when_a_person_forces_the_drain_no_group_waits() {
     let without = Limits::without_deadline(at(0), false);

@@ -191,3 +191,93 @@ fn a_change_of_the_rules_counts_at_once() {
     let effects = d.step(at(2), Input::Settings(settings(Vec::new())));
     assert_eq!(requested(&effects), ["a"]);
 }
+
+fn evicts(d: &mut Drain, now: u64, name: &str) {
+    let order = d.order(&uid(name), at(now), true).unwrap();
+    d.step(at(now), Input::Answer { order, answer: ok() });
+}
+
+/// The machine must not go in the middle of their grace period.
+#[test]
+fn pods_that_are_leaving_count_although_a_new_rule_leaves_them_alone() {
+    let skip = || Input::Settings(settings(vec![rule("a", PodBehavior::Skip)]));
+    let leaving = || Pod { deletion: Some(at(60)), ..app("a") };
+    let begun = || {
+        let mut d = drain_by(Vec::new(), limits(3600));
+        assert_eq!(requested(&d.step(at(1), Input::Listed(vec![app("a")]))), ["a"]);
+        d
+    };
+    let mut after_deletion = begun();
+    evicts(&mut after_deletion, 30, "a");
+    after_deletion.step(at(31), Input::Changed(leaving()));
+    let mut after_answer = begun();
+    evicts(&mut after_answer, 30, "a");
+    for (row, mut d) in [("deletion", after_deletion), ("answer", after_answer)] {
+        assert_eq!(ended(&d.step(at(31), skip())), None, "{row}");
+        assert_eq!(ended(&d.step(at(33), Input::Changed(leaving()))), None, "{row}");
+        assert_eq!(ended(&d.step(at(50), Input::Tick)), None, "{row}");
+        assert_eq!(d.status(at(50)).counts.leaving, 1, "{row}");
+        let effects = d.step(at(60), Input::Gone(uid("a")));
+        assert_eq!(ended(&effects), Some(&Outcome::Empty), "{row}");
+    }
+    // The answer comes after the rule.
+    let mut d = begun();
+    d.step(at(2), Input::Changed(app("b")));
+    let order = d.order(&uid("a"), at(30), true).unwrap();
+    d.step(at(31), skip());
+    d.step(at(32), Input::Answer { order, answer: ok() });
+    assert_eq!(ended(&d.step(at(33), Input::Gone(uid("b")))), None);
+    d.step(at(34), Input::Changed(leaving()));
+    assert_eq!(ended(&d.step(at(60), Input::Gone(uid("a")))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn a_new_rule_leaves_a_pod_alone_whose_eviction_had_no_effect() {
+    let skip = || Input::Settings(settings(vec![rule("a", PodBehavior::Skip)]));
+    for rule_at in [31, 300] {
+        let mut d = drain_by(Vec::new(), limits(3600));
+        d.step(at(1), Input::Listed(vec![app("a")]));
+        evicts(&mut d, 30, "a");
+        let mut over = false;
+        for now in 31..=400 {
+            let effects = d.step(at(now), if now == rule_at { skip() } else { Input::Tick });
+            over |= ended(&effects) == Some(&Outcome::Empty);
+            assert!(now < rule_at || requests(&effects).is_empty(), "{now}: {effects:?}");
+        }
+        assert!(over, "{rule_at}");
+    }
+}
+
+#[test]
+fn a_pod_that_asks_to_reach_an_age_keeps_the_rest_of_its_rule() {
+    let drain_of = |rules: Vec<PodRule>| {
+        let honored = [WishSource::Karpenter].into();
+        let rules = Arc::new(PodRules::new(rules).unwrap());
+        let start =
+            Start { node: "n1".into(), cordoned_at: at(0), limits: limits(3600), own_pod: None };
+        Drain::new(start, Settings { honored, rules, ..Settings::default() })
+    };
+    let asking = |name: &str, created: u64| {
+        let annotation = |key: &str| (key == WishSource::Karpenter.as_str()).then_some("30m");
+        let wishes = PodWishes::read(annotation, &app(name).labels);
+        Pod { wishes, created: Some(at(0).minus(seconds(created))), ..app(name) }
+    };
+    for created in [60, 3 * 86_400] {
+        let mut d = drain_of(vec![rule("a", PodBehavior::Skip)]);
+        assert_eq!(requested(&d.step(at(1), Input::Listed(vec![asking("a", created)]))), [""; 0]);
+        assert_eq!(d.status(at(1)).counts.untouched, 1, "{created}");
+        let mut d = drain_of(vec![rule("a", PodBehavior::WaitCompleted)]);
+        assert_eq!(requested(&d.step(at(1), Input::Listed(vec![asking("a", created)]))), [""; 0]);
+        assert_eq!(d.status(at(1)).counts.asked_to_wait, 1, "{created}");
+        assert_eq!(requested(&d.step(at(1799), Input::Tick)), [""; 0], "{created}");
+        assert_eq!(requested(&d.step(at(1800), Input::Tick)), ["a"], "{created}");
+    }
+    // An order counts, and the pod waits for its age, too.
+    let mut d = drain_of(vec![rule("a", PodBehavior::Evict(Some(1)))]);
+    let pods = vec![asking("a", 3 * 86_400), app("b")];
+    assert_eq!(requested(&d.step(at(1), Input::Listed(pods))), ["b"]);
+    assert_eq!(requested(&d.step(at(9), Input::Gone(uid("b")))), ["a"]);
+    let mut d = drain_of(vec![rule("a", PodBehavior::Evict(None))]);
+    assert_eq!(requested(&d.step(at(1), Input::Listed(vec![asking("a", 1500)]))), [""; 0]);
+    assert_eq!(requested(&d.step(at(300), Input::Tick)), ["a"]);
+}

@@ -60,7 +60,7 @@ fn which_drains_ask_for_volumes_when_their_last_pod_is_gone() {
         ("it is switched off", || drain(limits(3600)), vec![database("a")], false),
         (
             "it is switched off, after another leader",
-            || drain(limits(3600)).taken_over(),
+            || drain(limits(3600)).taken_over(at(0)),
             vec![],
             false,
         ),
@@ -89,7 +89,7 @@ fn which_drains_ask_for_volumes_when_their_last_pod_is_gone() {
 }
 
 fn plain_taken_over() -> Drain {
-    drain(limits(3600)).waiting_for_volumes().taken_over()
+    drain(limits(3600)).waiting_for_volumes().taken_over(at(0))
 }
 
 #[test]

@@ -196,3 +196,26 @@ fn a_drain_can_wait_for_others_as_long_as_for_gates_but_not_in_its_last_five_min
     let stays = Limits { response: Response::Cordon, ..ending(Some(3600)) };
     assert_eq!(can_wait_until(&stays, &of(Kind::TerminateHook)), None);
 }
+
+/// The limits of a drain without a deadline that ends at `end`, whatever is left.
+fn ending_without_deadline(end: i64) -> Limits {
+    Limits { end_at: Some(at(end)), ..Limits::without_deadline(at(0), false) }
+}
+
+#[test]
+fn without_a_deadline_pods_are_evicted_before_the_drain_ends() {
+    for (row, kind, end, gate, pace) in [
+        ("a sick instance", Kind::Impaired, 600, 300, 300),
+        ("a change without a start", Kind::ScheduledChange, 600, 300, 300),
+        ("a little longer", Kind::Impaired, 900, 450, 450),
+        ("eight minutes", Kind::Impaired, 480, 240, 180),
+        ("four minutes", Kind::Impaired, 240, 120, -60),
+        ("an hour", Kind::Impaired, 3600, 1800, 1800),
+        ("a day, or after several changes of leader", Kind::Impaired, 86_400, 1800, 1800),
+    ] {
+        let (limits, facts) = (ending_without_deadline(end), [taken(kind, 0, 0)]);
+        let hold = pre_drain_hold(&gated(&[DRAIN]), &limits, &facts, at(0));
+        assert_eq!(hold, GateHold::Until(at(gate)), "{row}");
+        assert_eq!(can_wait_until(&limits, &facts), Some(at(pace)), "{row}");
+    }
+}

@@ -76,6 +76,27 @@ async fn c53_an_unreachable_node_is_given_thirty_seconds_whatever_hangs_there() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_node_that_is_held_back_is_not_given_up_before_its_pods_had_their_time() {
+    let flags = ["--drain-timeout", "1h", "--max-voluntary", "1"];
+    let scene = Scene::hooked(565, 5, &flags).await;
+    for n in 0..2 {
+        scene.pod(n, &format!("web-{n}"), stuck());
+    }
+    scene.stage.pass(5).await;
+    for n in 0..2 {
+        scene.stage.world.kube.kubelet_lost(&scene.node(n));
+        scene.terminate(n).await;
+    }
+    let first = scene.completed(0, 200).await;
+    assert!(scene.stage.actions(&scene.instances[1])[0].end.is_none());
+    let second = scene.completed(1, 100).await;
+    about(between(first, second), 31.0, 3.0);
+    assert_eq!(scene.evictions("web-1").len(), 1);
+    assert_eq!(scene.sundown.metric("drains_total{end=\"unreachable\"}"), 2.0);
+    scene.end_except(&[Rule::NotTooEarly], "an unreachable node is not waited for").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_is_heard_of_again_in_time_is_waited_for() {
     let scene = Scene::hooked(554, 5, &["--drain-timeout", "600s"]).await;
     scene.pod(0, "web-0", graceful(500, 400));
