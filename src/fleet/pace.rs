@@ -97,6 +97,8 @@ pub(super) enum Verdict {
 struct Drained<'a> {
     in_all: usize,
     of_group: BTreeMap<&'a GroupName, usize>,
+    /// Nodes that may be of any group.
+    of_any_group: usize,
     control_plane: usize,
 }
 
@@ -117,10 +119,13 @@ impl<'a> Drained<'a> {
         if let Some(most) = limits.per_group {
             match drain.group {
                 Group::Unknown => return Some(PaceHold::GroupUnknown),
-                Group::Named(group) if self.of_group.get(group).is_some_and(|n| *n >= most) => {
-                    return Some(PaceHold::Group);
+                Group::Named(group) => {
+                    let of_group = self.of_group.get(group).copied().unwrap_or_default();
+                    if of_group + self.of_any_group >= most {
+                        return Some(PaceHold::Group);
+                    }
                 }
-                Group::Named(_) | Group::None => {}
+                Group::None => {}
             }
         }
         limits.in_all.is_some_and(|most| self.in_all >= most).then_some(PaceHold::InAll)
@@ -161,6 +166,7 @@ pub(super) fn verdicts(
     let mut at_most = drained.clone();
     for drain in may_have_begun {
         at_most.count(drain);
+        at_most.of_any_group += usize::from(drain.group == Group::Unknown);
     }
     for drain in waiting {
         let known = drained.hold(limits, drain);

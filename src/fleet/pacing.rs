@@ -22,6 +22,9 @@ use crate::{
 /// pods, or something else holds the evictions, too.
 const TAKE_OVER: Duration = seconds(30);
 
+/// If the end of a hold moves by no more than this, it is not reported again.
+const SAME_END: Duration = seconds(60);
+
 /// EC2 mostly answers within this time, so a drain that waits for its answer is not reported before.
 const ANSWERS_WITHIN: Duration = seconds(5);
 
@@ -55,12 +58,29 @@ impl Pacing {
 pub(super) struct PaceState {
     /// Why it has not begun. `None`: it has begun, and other drains hold it no longer.
     hold: Option<PaceHold>,
-    /// The hold that was reported last, and when. `None`: none was, or its end was reported, too.
-    reported: Option<(PaceHold, Moment)>,
+    /// The hold that was reported last; `None`: none was, or its end was reported, too.
+    reported: Option<Reported>,
     group: KnownGroup,
     /// When this leader took the drain over; `None`: it accepted it itself.
     taken_over_at: Option<Moment>,
     seen: SeenNode,
+}
+
+/// A hold that was reported.
+#[derive(Debug, Clone, Copy)]
+struct Reported {
+    why: PaceHold,
+    /// Until when it lasts at most, as reported.
+    until: Moment,
+    at: Moment,
+}
+
+impl Reported {
+    /// It shows this reason, and this end of the hold but for a minute.
+    fn shows(self, why: PaceHold, until: Moment) -> bool {
+        let difference = self.until.since_or_zero(until).max(until.since_or_zero(self.until));
+        self.why == why && difference <= SAME_END
+    }
 }
 
 /// What is known of the group of an instance whose record names none.
@@ -102,14 +122,14 @@ impl PaceState {
 
     /// The hold that is to be reported again.
     pub(super) fn to_repeat(&self, now: Moment) -> Option<PaceHold> {
-        let (why, at) = self.reported?;
-        let is_due = now >= at.plus(node_events::INTERVAL_UNCHANGED);
-        self.hold.filter(|hold| *hold == why && is_due)
+        let reported = self.reported?;
+        let is_due = now >= reported.at.plus(node_events::INTERVAL_UNCHANGED);
+        self.hold.filter(|hold| *hold == reported.why && is_due)
     }
 
     /// Notes that this hold is reported, and returns its Event.
     pub(super) const fn report(&mut self, why: PaceHold, until: Moment, now: Moment) -> DrainEvent {
-        self.reported = Some((why, now));
+        self.reported = Some(Reported { why, until, at: now });
         DrainEvent::PaceHolds { why, until }
     }
 
@@ -256,6 +276,7 @@ impl Fleet {
             return;
         }
         self.pacing.is_due = false;
+        self.give_up_places();
         let now = self.now;
         let flags = self.settings.pace;
         let limits = pace::Limits {
@@ -264,6 +285,12 @@ impl Fleet {
         };
         let draining = self.drains.iter().filter_map(|(name, state)| {
             let drain = state.drain().filter(|_| state.limits.response.evicts())?;
+            // An empty node may stay for long: of a recommendation, or until its volumes are
+            // detached.
+            let is_done = state.pace.hold.is_none() && drain.looks_empty();
+            if is_done {
+                return None;
+            }
             Some(state.paced(name, drain, now))
         });
         let paced: Vec<PacedDrain<'_>> = draining.collect();
@@ -271,6 +298,25 @@ impl Fleet {
         verdicts.retain(|name, _| self.pacing.waiting.contains(name));
         for (name, verdict) in verdicts {
             self.apply_verdict(&name, verdict);
+        }
+    }
+
+    /// A drain that something else stops after it has begun takes no place once none of its pods is
+    /// terminating. It waits for its turn again, as under a new leader.
+    fn give_up_places(&mut self) {
+        let is_stopped = |state: &NodeState| {
+            let drain = state.drain().filter(|drain| !drain.has_terminating_pods());
+            state.pace.hold.is_none()
+                && !is_ready(state)
+                && drain.is_some_and(Drain::has_listed_pods)
+        };
+        let stopped = self.drains.iter().filter(|(_, state)| is_stopped(state));
+        let names: Vec<NodeName> = stopped.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            if let Some(state) = self.drains.get_mut(&name) {
+                state.pace.hold = Some(PaceHold::Undecided);
+            }
+            self.refresh_limits(&name);
         }
     }
 
@@ -288,7 +334,9 @@ impl Fleet {
             }
             (Some(PaceHold::Undecided), _) | (_, None) => None,
             (Some(PaceHold::GroupUnknown), _) if state.pace.was_just_asked(self.now) => None,
-            (Some(why), Some(_)) if state.pace.reported.is_some_and(|(told, _)| told == why) => {
+            (Some(why), Some(until))
+                if state.pace.reported.is_some_and(|r| r.shows(why, until)) =>
+            {
                 None
             }
             (Some(why), Some(until)) => Some(state.pace.report(why, until, self.now)),

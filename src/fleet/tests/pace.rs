@@ -160,6 +160,21 @@ fn who_may_begin_follows_from_the_limits_and_from_the_drains_that_go_on() {
             "a:Undecided b:Undecided",
         ),
         (
+            "one whose group is unknown may be of any group if the last leader may have begun it",
+            ONE_A_GROUP,
+            vec![
+                Case { group: None, ..C::ready("a", 2).at_stage(Stage::MayHaveBegun) },
+                C::ready("b", 1),
+            ],
+            "a:Undecided b:Undecided",
+        ),
+        (
+            "but not one that this leader has begun",
+            ONE_A_GROUP,
+            vec![Case { group: None, ..C::begun("z") }, C::ready("b", 1)],
+            "b",
+        ),
+        (
             "terminating pods go before an earlier accept",
             ONE_IN_ALL,
             vec![C::ready("a", 1), Case { is_terminating: true, ..C::ready("b", 2) }],

@@ -173,6 +173,133 @@ fn a_new_leader_reports_no_hold_of_a_drain_that_goes_on() {
     assert_eq!(world.fleet.held_back(), 1);
 }
 
+fn described(node: &Node, timeout: u64) -> Input {
+    let instance = node.instance.clone().unwrap();
+    let n = node.uid.trim_start_matches("uid-");
+    let interruption = of(&instance, hook("e", 0, "drain", &format!("t{n}")));
+    let facts = HookFacts {
+        description: Some(HookDescription {
+            hook: "drain".into(),
+            heartbeat_timeout: seconds(timeout),
+            global_timeout: Duration::from_hours(48),
+        }),
+        seen: ActionSeen::Open,
+        ..HookFacts::default()
+    };
+    Input::Hook(interruption.lifecycle_action(&instance).unwrap(), facts)
+}
+
+#[test]
+fn a_hold_is_reported_again_when_its_end_moves() {
+    let waiting = held(2, &[]);
+    let (mut world, said) = with(ONE, &[&held(1, &[]), &waiting]);
+    assert_eq!(said, ["n1 send", "n2 InAll"]);
+    // An hour from the accept as before.
+    drop(world.step(described(&waiting, 300)));
+    assert!(ticks(&mut world, 1).is_empty());
+    drop(world.step(described(&waiting, 7200)));
+    let effects = world.step(Input::Tick);
+    let until = effects.iter().find_map(|effect| match effect {
+        Effect::Report(_, event) => match **event {
+            DrainEvent::PaceHolds { until, .. } => Some(until),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(until, world.fleet.drains.get(&waiting.name).unwrap().limits.held_until);
+    assert!(until.is_some_and(|until| until > at(3590)), "{until:?}");
+    assert!(ticks(&mut world, 60).is_empty(), "once");
+}
+
+/// A node that is drained for a recommendation stays until `--rebalance-ttl`, even when empty.
+#[test]
+fn an_empty_node_takes_no_place() {
+    let bare = Node {
+        name: "n1".into(),
+        uid: "uid-1".to_owned(),
+        instance: Some(id("i-00000000000000001")),
+        ..node()
+    };
+    let recommended = crate::record::tests::event("r", 5, crate::domain::Cause::Rebalance);
+    let recommended = of(&bare.instance.clone().unwrap(), recommended);
+    let empty = take_on(&bare, &recommended, 5).unwrap();
+    let mut world = world(ONE);
+    world.accepts(&empty);
+    drop(world.step(Input::Pods("n1".into(), drain::Input::Listed(Vec::new()))));
+    drop(ticks(&mut world, 1));
+    drop(ticks(&mut world, 1));
+    assert!(world.fleet.drains.contains_key(&empty.name) && waiting(&world).is_empty());
+    begins(&mut world, &held(2, &[]));
+    assert_eq!(ticks(&mut world, 1), ["n2 send"]);
+    begins(&mut world, &held(3, &[]));
+    assert_eq!(ticks(&mut world, 1), ["n3 InAll"]);
+}
+
+/// The n-th node, with something that stops its evictions.
+fn stopped(n: i64, by_gate: bool) -> Node {
+    let mut node = newer(&held(n, &[]));
+    if by_gate {
+        let mut gates = NodeGates::default();
+        gates.add("pre-drain.sundown.dev/backup", "by a test");
+        node.gates = Some(Box::new(gates));
+    } else {
+        node.annotations.insert(PAUSE, "true");
+    }
+    node
+}
+
+#[test]
+fn a_drain_that_is_stopped_after_it_has_begun_takes_no_place_and_a_new_leader_decides_the_same() {
+    for (by_gate, is_new_leader) in [(false, false), (true, false), (false, true), (true, true)] {
+        let row = format!("gate: {by_gate}, new leader: {is_new_leader}");
+        let (first, second) = (stopped(1, by_gate), held(2, &[]));
+        let mut world = if is_new_leader {
+            let mut world = World::unconfirmed();
+            world.now = 100;
+            world.fleet.settings.pace = ONE;
+            world.fleet.settings.leads_since = at(100);
+            let node = Arc::new(first.clone());
+            world.facts.with(|known| known.nodes.insert(first.name.clone(), Arc::clone(&node)));
+            let nodes = vec![node];
+            drop(world.step(Input::Unschedulable { version: "99".to_owned(), nodes }));
+            begins(&mut world, &first);
+            drop(ticks(&mut world, 40));
+            world
+        } else {
+            let (mut world, said) = with(ONE, &[&held(1, &[])]);
+            assert_eq!(said, ["n1 send"], "{row}");
+            drop(seen(&mut world, &first));
+            world
+        };
+        begins(&mut world, &second);
+        assert_eq!(ticks(&mut world, 1), ["n2 send"], "{row}");
+        let mut free = newer(&first);
+        free.gates = None;
+        free.annotations.remove(PAUSE);
+        let mut said = told(&seen(&mut world, &free));
+        said.extend(ticks(&mut world, 1));
+        assert_eq!(said, ["n1 InAll"], "{row}");
+        drop(world.step(Input::Pods("n2".into(), drain::Input::Listed(Vec::new()))));
+        let said = ticks(&mut world, 10);
+        assert!(said.contains(&"n1 turn true".to_owned()), "{row}: {said:?}");
+    }
+}
+
+#[test]
+fn a_paused_drain_whose_pods_are_terminating_keeps_its_place() {
+    let (mut world, _) = with(ONE, &[&held(1, &[])]);
+    let pod =
+        |name: &str| crate::domain::Pod { node: Some("n1".into()), ..drain::tests::pod(name) };
+    drop(world.step(Input::Pods("n1".into(), drain::Input::Changed(pod("other")))));
+    let going = crate::domain::Pod { deletion: Some(at(90)), ..pod("n1") };
+    drop(world.step(Input::Pods("n1".into(), drain::Input::Changed(going))));
+    drop(seen(&mut world, &stopped(1, false)));
+    begins(&mut world, &held(2, &[]));
+    assert_eq!(ticks(&mut world, 1), ["n2 InAll"]);
+    drop(world.step(Input::Pods("n1".into(), drain::Input::Gone("n1".into()))));
+    assert_eq!(ticks(&mut world, 2), ["n2 send", "n2 turn true"]);
+}
+
 #[test]
 fn without_a_limit_all_begin_at_once() {
     let (a, b) = (held(1, &[]), held(2, &[]));

@@ -1,7 +1,10 @@
 //! How many nodes are drained at once for causes that can wait.
 
 use serde_json::json;
-use sundown::{domain::Moment, sim::aws::HealthNotice};
+use sundown::{
+    domain::Moment,
+    sim::{aws::HealthNotice, kube::PodShape},
+};
 
 use super::{Scene, about, between, graceful, life::annotate};
 use crate::harness::Stage;
@@ -103,6 +106,44 @@ async fn gone_at_soon(scene: &Scene, n: usize) -> Moment {
     let pod = format!("web-{n}");
     scene.stage.until(60, "the pod is gone", || !scene.is_there(&pod)).await;
     gone_at(scene, n)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_that_stays_for_its_recommendation_takes_no_place() {
+    let flags = ["--drain-timeout", "1h", "--max-voluntary", "1", "--on", "rebalance=drain"];
+    let scene = scene(998, 3, &flags).await;
+    for n in 0..2 {
+        scene.stage.world.aws.rebalance_recommendation(&scene.instances[n]);
+        evicted(&scene, n, 60).await;
+        gone_at_soon(&scene, n).await;
+    }
+    let cordoned = scene.terminate(2).await;
+    assert!(between(cordoned, evicted(&scene, 2, 10).await) < 5.0);
+    scene.completed(2, 100).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_drain_leaves_its_place_to_the_next_one_and_waits_for_its_turn_after_that() {
+    let flags = ["--drain-timeout", "1h", "--max-voluntary", "1", "--pod-order", "priority:0,1"];
+    let scene = scene(999, 2, &flags).await;
+    scene.pod(0, "later", PodShape { priority: Some(10), ..graceful(60, 20) });
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    evicted(&scene, 0, 10).await;
+    annotate(&scene, 0, "sundown.dev/pause", Some("true"));
+    scene.terminate(1).await;
+    scene.stage.pass(5).await;
+    assert!(scene.is_there("web-0") && scene.removals("web-1").is_empty(), "web-0 still stops");
+    let free = gone_at_soon(&scene, 0).await;
+    assert!(between(free, evicted(&scene, 1, 10).await) < 4.0);
+    annotate(&scene, 0, "sundown.dev/pause", None);
+    scene.stage.pass(5).await;
+    assert!(scene.is_there("web-1") && scene.removals("later").is_empty(), "it is not its turn");
+    scene.completed(1, 100).await;
+    scene.completed(0, 100).await;
+    assert_eq!(scene.removals("later").len(), 1);
+    scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]

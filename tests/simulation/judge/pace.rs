@@ -162,6 +162,24 @@ impl<'a> Judge<'a> {
             && self.can_wait(node, at).is_some()
             && end.is_none_or(|end| at < end)
             && !self.story.released_by_hand(node, at)
+            && !self.was_stopped(node, since, at)
+    }
+
+    /// A pause or a gate has stopped the drain since it began, and no pod of the node is stopping:
+    /// it waits for its turn again.
+    fn was_stopped(&self, node: &str, since: Moment, at: Moment) -> bool {
+        let is_paused = |(from, to): &(Moment, Moment)| *from <= at && since <= *to;
+        let was_held = self.story.pauses(node).iter().any(is_paused)
+            || self.story.pages_between(node, since, at).any(|(page, _)| !page.gates.is_empty());
+        let asked = |uid: &str| {
+            self.evidence.entries.iter().any(|entry| {
+                let (Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. }) = &entry.fact else {
+                    return false;
+                };
+                entry.at <= at && pod.uid == uid
+            })
+        };
+        was_held && !self.story.left(node, at).iter().any(|life| asked(&life.pod.uid))
     }
 
     /// The limits that one more node exceeds.
