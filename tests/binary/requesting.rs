@@ -176,13 +176,13 @@ async fn an_interrupted_wait_and_a_refusal_are_reported_and_the_request_stays() 
         "metadata": { "name": "refused", "namespace": "default" },
         "involvedObject": { "kind": "Node", "name": node },
         "reason": "RequestRefused", "type": "Warning", "reportingComponent": "sundown",
-        "message": "the drain request ann is refused: why",
+        "message": "The request drain.sundown.dev/ann does not drain the node: why.",
         "firstTimestamp": "2099-01-01T00:00:00Z", "lastTimestamp": "2099-01-01T00:00:00Z"
     }));
     let refused = stage.person(&words).await;
     assert_eq!(refused.code, Some(1), "{}{}", refused.out, refused.err);
     assert!(
-        refused.out.contains("the request is refused: the drain request ann"),
+        refused.out.contains("the request is refused: The request drain.sundown.dev/ann"),
         "{}",
         refused.out
     );

@@ -1,7 +1,7 @@
 //! What the Node shows of a requested drain, and when the wait for it is over. No I/O.
 
 use crate::{
-    cluster::RequestedNode,
+    cluster::{EventReason, RequestedNode},
     domain::{DrainRequest, Moment, NodeName, RequestStage},
     record::{self, RecordStatus},
 };
@@ -166,13 +166,13 @@ pub(super) struct Warned {
     pub(super) last: Moment,
 }
 
-/// The message of the last Warning that refuses this request. Reasons of Events about requests have
-/// `Request` in them, and their messages the name of the request.
+/// The message of the last Warning that refuses this request: it names the key of the annotation.
 pub(super) fn refusal<'a>(warned: &'a [Warned], asked: &Asked) -> Option<&'a str> {
+    let key = asked.request.key();
     let is_of_it = |one: &&Warned| {
         one.node == asked.node
-            && one.reason.contains("Request")
-            && one.message.contains(&*asked.request.name)
+            && one.reason == EventReason::RequestRefused.as_str()
+            && one.message.split_whitespace().any(|word| word == key)
             && one.last >= asked.since
     };
     let found = warned.iter().filter(is_of_it).max_by_key(|one| one.last);
@@ -263,11 +263,13 @@ mod tests {
             message: message.to_owned(),
             last: last.parse().unwrap(),
         };
+        let ours = "The request drain.sundown.dev/ann does not drain the node: why.";
+        let other = "The request drain.sundown.dev/anna does not drain the node: why.";
         for (one, is_refusal) in [
-            (warned("n", "RequestRefused", "request ann is wrong", NOW), true),
-            (warned("n", "RequestRefused", "request ann is wrong", "2026-01-31T15:59:00Z"), false),
-            (warned("n", "RequestRefused", "request bob is wrong", NOW), false),
-            (warned("m", "RequestRefused", "request ann is wrong", NOW), false),
+            (warned("n", "RequestRefused", ours, NOW), true),
+            (warned("n", "RequestRefused", ours, "2026-01-31T15:59:00Z"), false),
+            (warned("n", "RequestRefused", other, NOW), false),
+            (warned("m", "RequestRefused", ours, NOW), false),
             (warned("n", "Blocked", "pods of ann", NOW), false),
         ] {
             let all = [one.clone()];

@@ -101,8 +101,8 @@ impl Term {
             }
             Note::NamespaceUnknown { pod } => warn!(
                 %node, %pod,
-                "The labels of a pod's namespace are not known. Rules about pods with \
-                 namespaceLabels do not match it until then."
+                "The labels of a pod's namespace are not known. Until they are, neither the rule \
+                 that names them nor any rule after it applies to the pod."
             ),
             Note::CameBack { namespace, owner, new } => {
                 let name = format!("{} {namespace}/{}", owner.kind, owner.name);

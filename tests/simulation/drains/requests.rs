@@ -358,7 +358,9 @@ async fn requested_nodes_are_drained_one_after_the_other_however_long_that_takes
     assert_eq!((0..3).filter(|n| asked(*n)).count(), 1, "half an hour is over, and two wait");
     let all_over = || (0..3).all(|n| outcome(&scene, n) == "empty");
     scene.stage.until(3 * 2500, "all are drained", all_over).await;
-    assert_eq!(scene.times_said("DrainHeldBack"), 2);
+    // Two nodes wait for 40 and for 80 minutes, and each of them is reported every 9 minutes.
+    let said = scene.times_said("DrainHeldBack");
+    assert!((12..=16).contains(&said), "{said}");
     scene.end().await;
 }
 
