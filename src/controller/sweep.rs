@@ -73,7 +73,7 @@ pub(super) async fn run(
             round(&term, &cluster, &mut sweep, &mut asking).await;
         }
         let Due { to_check: due, left_out } =
-            sweep.due(clock.now(), checks.room(), |candidate| checks.are_all_known(candidate));
+            sweep.due(clock.now(), checks.room(), |candidate| checks.unknown(candidate));
         for candidate in due {
             checks.start(candidate);
         }
@@ -99,8 +99,12 @@ fn is_swept(term: &Term, state: WaitState, transition: Transition) -> bool {
 /// Asks Auto Scaling once which instances wait, and takes in the answer.
 async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, asking: &mut SweepCalls) {
     let (clock, random) = (term.shared.clock, &term.shared.random);
-    sweep.round_begins(clock.now());
+    let began = clock.now();
+    sweep.round_begins(began);
     let round = asking.ask(term, cluster).await;
+    if let Ok(shown) = &round {
+        term.actions.note_round(began, shown);
+    }
     let only_pools_failed = round.is_ok();
     let RoundEnd { left_out, fails_too_often } =
         sweep.round_ended(clock.now(), round, random.fraction());
@@ -150,16 +154,15 @@ impl Checks {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether Sundown already handles the action of each of our hooks in which the instance may
-    /// wait: a record names it (or one that may be it), it has a task, it was completed during this
-    /// wait, or a check of it runs. Makes no call: `false` if the hooks of the group are not known
+    /// Those of our hooks in which the instance may wait whose action Sundown does not handle yet:
+    /// no record names it (or one that may be it), it has no task, it was not completed during this
+    /// wait, and no check of it runs. Makes no call: `None` if the hooks of the group are not known
     /// yet.
-    fn are_all_known(&self, candidate: &Candidate) -> bool {
-        let group = &candidate.waiting.group;
-        let Some(hooks) = self.term.shared.lookups.hooks.before(group) else { return false };
-        self.ours(&hooks, candidate.waiting.state)
-            .into_iter()
-            .all(|(hook, transition)| self.is_known(candidate, hook, transition))
+    fn unknown(&self, candidate: &Candidate) -> Option<BTreeSet<HookName>> {
+        let hooks = self.term.shared.lookups.hooks.before(&candidate.waiting.group)?;
+        let mut ours = self.ours(&hooks, candidate.waiting.state);
+        ours.retain(|(hook, transition)| !self.is_known(candidate, hook.clone(), *transition));
+        Some(ours.into_iter().map(|(hook, _)| hook).collect())
     }
 
     /// The hooks of this group that Sundown answers, and in which an instance in this state may wait.

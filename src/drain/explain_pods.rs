@@ -14,13 +14,13 @@ use crate::domain::{Moment, PodBehavior, PodKey, RulePlace, Wish, WishSource};
 pub struct PodExplanation {
     /// Namespace and name of the pod.
     pub pod: PodKey,
-    /// What the drain does with it. A pause, and what all evictions of the node wait for, do not
-    /// count here.
+    /// What the drain does with it as soon as evictions may begin: it does not show a pause, a gate
+    /// or anything else that holds all evictions of the node.
     pub plan: PodPlan,
     /// What decides that.
     pub decided_by: DecidedBy,
-    /// The rule that matches it. Its grace period and its `forceAfter` count even if something else
-    /// decides. `None`: no rule does.
+    /// The rule that matches it. The rule's `maxGracePeriod` and `forceAfter` count even if
+    /// something else decides about the plan. `None`: no rule matches.
     pub rule: Option<MatchingRule>,
     /// The grace period that it gets if there is time for it.
     pub grace: Duration,
@@ -31,27 +31,27 @@ pub struct PodExplanation {
 /// What a drain does with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodPlan {
-    /// It leaves the pod alone.
+    /// The drain leaves the pod alone.
     Stays,
-    /// It finds out first whether the DaemonSet of the pod still exists.
+    /// The drain finds out first whether the DaemonSet of the pod still exists.
     LooksUpDaemonSet,
     /// The pod is terminating; its grace period ends at this moment.
     Terminates(Moment),
-    /// It waits until the pod has finished, until this moment at the latest; [`Moment::MAX`]:
+    /// The drain waits for the pod to finish, until this moment at the latest; [`Moment::MAX`]:
     /// without a limit.
     WaitsToFinish(Moment),
-    /// It evicts the pod after those of earlier groups.
+    /// The drain evicts the pod after those of earlier groups.
     WaitsForGroups {
         /// The group of the pod, from 1 (evicted first).
         group: usize,
         /// How many groups there are, without the pods that ask to go last.
         groups: usize,
-        /// When it is evicted at the latest; [`Moment::MAX`]: when those are gone.
+        /// When it is evicted even if pods of earlier groups are left; [`Moment::MAX`]: never.
         until: Moment,
     },
     /// The pod is Sundown's own: it is evicted when no other pod is left.
     WaitsForOthers,
-    /// It evicts the pod now.
+    /// The drain evicts the pod now.
     Evicts,
 }
 
@@ -62,7 +62,7 @@ pub enum DecidedBy {
     Finished,
     /// The pod is a static pod.
     StaticPod,
-    /// Its toleration of Sundown's taint.
+    /// The pod's toleration of Sundown's taint.
     Toleration,
     /// Its DaemonSet, whose pods stay.
     DaemonSet,
@@ -80,7 +80,7 @@ pub enum DecidedBy {
     PodOrder,
     /// Sundown's own pod goes last.
     OwnPod,
-    /// Nothing else: pods are evicted.
+    /// None of these: a drain evicts pods by default.
     Default,
 }
 
@@ -89,9 +89,9 @@ pub enum DecidedBy {
 pub struct MatchingRule {
     /// Where it is in its file.
     pub place: RulePlace,
-    /// What it says.
+    /// Its `behavior`, with its `order`.
     pub behavior: PodBehavior,
-    /// The grace period of the pod is the rule's `maxGracePeriod`.
+    /// The rule's `maxGracePeriod` shortens the grace period of the pod.
     pub limits_grace: bool,
     /// It has a `forceAfter`.
     pub sets_force: bool,

@@ -54,6 +54,8 @@ pub struct Drain {
     /// Sundown's own pods among `pods`: several, because a name can be used again.
     own: BTreeSet<PodUid>,
     forced: Vec<PodKey>,
+    /// When the API server last accepted an order to remove a pod.
+    evicted_at: Option<Moment>,
     /// Forced deletes without an answer.
     unanswered: BTreeMap<PodUid, Unanswered>,
     view: View,
@@ -104,6 +106,7 @@ impl Drain {
             timers: BTreeSet::new(),
             own: BTreeSet::new(),
             forced: Vec::new(),
+            evicted_at: None,
             unanswered: BTreeMap::new(),
             view: View::default(),
             paused: false,
@@ -599,6 +602,9 @@ impl Drain {
         let class = classify(answer);
         let limits = self.confirmed_limits();
         self.was_answered(order, answer, class);
+        if class == Class::Accepted {
+            self.evicted_at = Some(now);
+        }
         let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else {
             return;
         };

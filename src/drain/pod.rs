@@ -330,6 +330,15 @@ impl Entry {
         }
     }
 
+    /// When its grace period is over. `None`: no order of this drain to remove it was accepted, or
+    /// nothing of it runs. An eviction without effect counts until that can be seen.
+    pub(super) fn grace_ends_at(&self, settings: &Settings) -> Option<Moment> {
+        let accepted = self.accepted_at?;
+        let runs = self.counts() && !self.pod.phase.is_finished();
+        let ends = self.pod.deletion.unwrap_or_else(|| accepted.plus(settings.intercepted_after));
+        runs.then_some(ends)
+    }
+
     /// Whether pods of later groups wait for it: until it is gone, or stuck in its termination.
     fn holds_later_groups(&self) -> bool {
         let stuck = [BlockReason::TerminatingStuck, BlockReason::Finalizer];

@@ -1,5 +1,5 @@
-//! Drain requests in the annotations of Nodes: which one is accepted next, which are refused, and
-//! what follows if one is gone. [`crate::record`] has the rules (`requests.rs`).
+//! Acts on drain requests in the annotations of Nodes: orders their accept, reports refusals, and
+//! ends drains whose requests are gone. `record/requests.rs` decides each of these.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,11 +14,11 @@ use crate::{
     record::{self, EndReason, Planned, RefusedRequest, RequestChanges},
 };
 
-/// How long after an [`Effect::BeginRequest`] the fleet orders it again, if the Node does not show
-/// the accept.
+/// If the Node does not show the accept this long after an [`Effect::BeginRequest`], the fleet
+/// orders it again.
 const AGAIN_AFTER: Duration = seconds(10);
 
-/// The Nodes with requests.
+/// What the fleet has done about the requests on each Node, and when it looks at the Node again.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     wakes: BTreeSet<(Moment, NodeName)>,
@@ -28,7 +28,8 @@ pub(super) struct Requests {
 /// What was done about the requests on one Node.
 #[derive(Debug, Default)]
 struct Followed {
-    /// The event whose accept was ordered, and when.
+    /// The event ID of the request whose accept was ordered last, and when that was. `None`: no
+    /// accept is awaited.
     ordered: Option<(String, Moment)>,
     /// When to look at the Node again; also in [`Requests::wakes`].
     wake: Option<Moment>,
@@ -55,7 +56,8 @@ impl Requests {
         self.wakes.extend(at.map(|at| (at, node.clone())));
     }
 
-    /// Takes in what is refused now. Returns those that were not refused before.
+    /// Stores what is refused on this Node now. Returns only what was not refused before, or for
+    /// another reason.
     fn refuse(&mut self, node: &NodeName, refused: Vec<RefusedRequest>) -> Vec<RefusedRequest> {
         if refused.is_empty() && !self.by_node.contains_key(node) {
             return refused;
@@ -98,8 +100,8 @@ impl Fleet {
         self.follow_request_changes(node, &instance);
     }
 
-    /// Orders the accept of this request, unless that was ordered a moment ago. The Node may show an
-    /// older state until the index has the PATCH.
+    /// Orders the accept of this request, unless that was ordered less than [`AGAIN_AFTER`] ago:
+    /// until the index has the PATCH, the Node still looks as if nothing had been ordered.
     fn begin_request(&mut self, node: &Arc<Node>, request: Interruption) {
         let now = self.now;
         let followed = self.requests.by_node.entry(node.name.clone()).or_default();
@@ -128,8 +130,8 @@ impl Fleet {
         }
     }
 
-    /// Requests of an open record are gone, or ask again. If nothing else holds, the drain ends and
-    /// the node is restored.
+    /// Notes which requests of an open record still ask (`asking`, event IDs) and which do not
+    /// (`gone`). If nothing else holds the node, its drain ends, and the node is restored.
     fn requests_changed(&mut self, name: &NodeName, asking: &[String], gone: Vec<String>) {
         let Some(state) = self.drains.get_mut(name).filter(|state| state.is_draining()) else {
             return;
@@ -157,8 +159,8 @@ impl Fleet {
         }
     }
 
-    /// Restores a Node whose drain has ended, because its last request is gone. Reports and orders
-    /// that once.
+    /// Restores a Node whose drain has ended and whose last request is gone. Further calls neither
+    /// report nor order it again.
     fn restore_after_requests(&mut self, node: &Arc<Node>, names: Vec<String>, is_drained: bool) {
         if self.drains.contains_key(&node.name) || self.is_reported_void(node) {
             return;
@@ -173,13 +175,13 @@ impl Fleet {
         self.order_restore(node);
     }
 
-    /// Considers the Nodes whose requests were ordered to be accepted, and do not show it.
+    /// Considers again the Nodes for which an accept was ordered, and that do not show it by now.
     pub(super) fn look_at_requests(&mut self) {
         let now = self.now;
         let due = self.requests.wakes.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<NodeName> = due.map(|(_, name)| name.clone()).collect();
         for name in due {
-            // The fleet may have to read the Node first. The answer brings it here again.
+            // If `consider_node` has to read the Node first, it acts only once the answer is there.
             self.requests.wake_at(&name, Some(now.plus(AGAIN_AFTER)));
             match self.lookup.facts.node(&name) {
                 Some(node) => self.consider_node(&node),

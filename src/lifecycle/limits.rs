@@ -164,10 +164,10 @@ impl HookFacts {
 }
 
 /// The limits of a drain with these accepted interruptions. Requests have no longest time: a drain
-/// for nothing else and without a deadline goes on until its node is empty. `resumed_at`: when the current leader
-/// accepted, took over or resumed the drain. For an interruption that joined later, the time of its
-/// own accept counts instead. `hooks`: the facts of each open action. An action that is missing
-/// there has the description of another action of the same hook, if there is one.
+/// for nothing else and without a deadline goes on until its node is empty. `resumed_at`: when the
+/// current leader accepted, took over or resumed the drain. For an interruption that joined later,
+/// the time of its own accept counts instead. `hooks`: the facts of each open action. An action
+/// that is missing there has the description of another action of the same hook, if there is one.
 #[must_use]
 pub fn limits(
     interruptions: &[InterruptionFacts],

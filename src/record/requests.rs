@@ -5,19 +5,19 @@
 //! ID, which shows its name and what it asked for, so the Node alone shows whether a request still
 //! asks ([`state_of`]):
 //!
-//! | the annotation with its name | the accepted request |
+//! | if the annotation with its name now | the accepted request |
 //! | --- | --- |
 //! | asks for the same, even if its deadline has passed | asks |
 //! | asks for something else that can be accepted | asks, until the new request replaces it |
 //! | asks for something else whose deadline has passed, or is no request, or is not there | is gone |
-//! | may be there: the Node has too many requests | asks |
+//! | is not known, because the Node has more than [`MAX_REQUESTS`] | asks |
 //!
 //! What follows if requests are gone ([`request_changes`]):
 //!
-//! | the record | |
+//! | if the record | then |
 //! | --- | --- |
 //! | is open | [`RequestChanges::Open`]: they no longer hold, and the drain goes on for what is left |
-//! | is released, and holds nothing but such requests, recommendations, and scheduled changes that AWS has canceled or moved | [`RequestChanges::Over`]: the Node is restored, and may ask for the same again |
+//! | is released, and has nothing but requests that are gone, recommendations, and scheduled changes that AWS has canceled or moved | [`RequestChanges::Over`]: the Node is restored, and may ask for the same again |
 //! | anything else | nothing |
 //!
 //! All times are by AWS's clock.
@@ -32,7 +32,7 @@ use crate::domain::{
     Node, RequestProblem,
 };
 
-/// Whether a request in a record still asks.
+/// Whether a request that the record of the Node holds still asks, as the first table above shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestState {
     Asks,
@@ -52,7 +52,7 @@ pub enum RequestChanges {
         /// The event IDs of those that are gone.
         gone: Vec<String>,
     },
-    /// The drain has ended, and nothing of the record holds any longer.
+    /// The drain has ended, and nothing in its record keeps the node cordoned any longer.
     Over {
         /// The names of the requests that are gone.
         names: Vec<String>,
@@ -61,28 +61,28 @@ pub enum RequestChanges {
     },
 }
 
-/// Why an annotation of a Node is not obeyed.
+/// A request on a Node that Sundown does not obey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedRequest {
-    /// Its key after the `/`.
+    /// The key of its annotation after the `/`. For [`Refusal::TooMany`] such as `3 more`.
     pub name: String,
     /// Why, and what to do.
     pub why: Refusal,
 }
 
-/// Why requests are not obeyed.
+/// Why Sundown does not obey a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The annotation is no request, or its deadline has passed.
     #[error(transparent)]
     Problem(#[from] RequestProblem),
-    /// The Node has too many of them.
+    /// The Node has this many requests more than Sundown obeys.
     #[error(
         "the node has {0} requests more than the {MAX_REQUESTS} that Sundown obeys (the first by \
          name): remove some"
     )]
     TooMany(usize),
-    /// The Node is of no EC2 instance.
+    /// The Node belongs to no EC2 instance.
     #[error("the node has no EC2 instance in its spec.providerID, so Sundown does not drain it")]
     NoInstance,
     /// `sundown.dev/ignore` is on the Node.
@@ -103,8 +103,8 @@ fn state_of(node: &Node, event_id: &str, now: Moment) -> RequestState {
     }
 }
 
-/// The first request of this Node, by name, that [`accept`] would take now. `instance`: the
-/// instance of the Node.
+/// The first request of this Node, in the order of names, that [`accept`] would take now.
+/// `instance`: the instance of the Node.
 #[must_use]
 pub fn next_request(node: &Node, instance: &InstanceId, now: Moment) -> Option<Interruption> {
     let requests = node.requests.as_ref()?.first().iter();
@@ -118,8 +118,8 @@ pub fn next_request(node: &Node, instance: &InstanceId, now: Moment) -> Option<I
     asking.into_iter().find(would_accept).map(|request| request.interruption(instance))
 }
 
-/// The annotations of this Node that are not obeyed. A request whose deadline has passed since it
-/// was accepted is not among them. `instance`: `None` if it is of no EC2 instance.
+/// The requests on this Node that Sundown does not obey. A request whose deadline has passed since
+/// it was accepted is not among them. `instance`: `None` if the Node belongs to no EC2 instance.
 #[must_use]
 pub fn refused_requests(
     node: &Node,
@@ -156,8 +156,8 @@ pub fn refused_requests(
     refused.chain(too_many).collect()
 }
 
-/// What requests that are gone, or ask again, change for the record of this Node. `planned`: its
-/// scheduled changes.
+/// What follows for the record of this Node if its requests are gone or ask again. `planned`: the
+/// scheduled changes of the Node, which show whether AWS has withdrawn one that the record has.
 #[must_use]
 pub fn request_changes(
     node: &Node,
@@ -188,7 +188,7 @@ pub fn request_changes(
                 Some(Kind::ScheduledChange) => {
                     planned.is_some_and(|planned| planned.is_withdrawn_after(&facts.event_id, at))
                 }
-                // Alone it would have expired.
+                // A recommendation holds a node only until it expires (`--rebalance-ttl`).
                 Some(kind) => kind.is_recommendation(),
                 None => false,
             };
@@ -203,14 +203,14 @@ pub fn request_changes(
     }
 }
 
-/// Whether [`accept`] may take this request: the Node, in this very version, has it, and its
-/// deadline is ahead.
+/// Whether [`accept`] may take this request: this version of the Node has it with the same fields,
+/// and its deadline is ahead.
 pub(super) fn is_asked(node: &Node, request: &DrainRequest, now: Moment) -> bool {
     node.asks_with(&request.event_id()) && request.check_deadline(now).is_ok()
 }
 
-/// The record holds nothing but requests and recommendations, so no notice of AWS is swallowed by
-/// it.
+/// Whether the record has at least one request, and beside requests only recommendations: nothing
+/// by which AWS has announced that the instance ends.
 pub(super) fn is_only_requested(record: &Record) -> bool {
     let is_request = |known: &KnownEntry| kind(known) == Some(Kind::Request);
     let is_either =
@@ -222,8 +222,8 @@ fn kind(known: &KnownEntry) -> Option<Kind> {
     Kind::from_word(&known.kind)
 }
 
-/// `fresh`, a record that replaces the released record `old`, with the requests of `old` that still
-/// ask.
+/// Adds to the record `fresh` those requests of the record `old` that still ask. `old` is released,
+/// and `fresh` replaces it.
 pub(super) fn with_requests_of(old: &Record, fresh: Record, node: &Node, now: Moment) -> Record {
     let is_kept = |entry: &&Entry| {
         let Entry::Known(known) = entry else { return false };
@@ -236,7 +236,7 @@ pub(super) fn with_requests_of(old: &Record, fresh: Record, node: &Node, now: Mo
     Record { interruptions, ..fresh }
 }
 
-/// The two are requests of the same name: the later one replaces the earlier one.
+/// Whether both are requests with the same name. If so, the later one replaces the earlier one.
 pub(super) fn is_same_requester(one: &KnownEntry, other: &KnownEntry) -> bool {
     let name = |known: &KnownEntry| {
         let is_request = kind(known) == Some(Kind::Request);
@@ -245,13 +245,14 @@ pub(super) fn is_same_requester(one: &KnownEntry, other: &KnownEntry) -> bool {
     name(one).is_some_and(|name_of_one| Some(name_of_one) == name(other))
 }
 
-/// Which requests a restored Node may ask for again, although its record has held them.
+/// Which requests are dropped from the record when the Node is restored. Sundown can accept them
+/// again, even with the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MayAskAgain {
-    /// All of them: nothing but the request itself would hold the node.
+    /// All of them, unless a person has ended the drain.
     All,
-    /// Those that are gone. A person has ended the drain: the others stay in the record, and are
-    /// accepted again only if they change.
+    /// Those that are gone, because a person has ended the drain (`sundown release`). The others
+    /// stay in the record, so that Sundown accepts them again only if they change.
     Gone,
 }
 

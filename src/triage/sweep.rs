@@ -5,7 +5,8 @@
 //! The first check comes [`FIRST_CHECK_AFTER`] after the instance was first seen, because its event may still
 //! arrive. The pauses between the checks grow, because the instance may wait only in a hook that
 //! Sundown does not answer. If AWS does not answer a check, the next one comes soon, and the pauses
-//! do not grow.
+//! do not grow. A hook whose action was known at the last check, and is not any more, is checked
+//! soon, too: AWS may have shown meanwhile that the known action is over.
 //! [`Rounds`] has the pauses between the calls.
 
 mod waiting;
@@ -17,15 +18,15 @@ use std::{
 
 pub use self::waiting::{Candidate, WaitState, WaitingInstance};
 use super::{LONGEST_PAUSE, RoundFailure, Rounds};
-use crate::domain::{GroupName, InstanceId, Moment, seconds};
+use crate::domain::{GroupName, HookName, InstanceId, Moment, seconds};
 
 /// How long after it was first seen an instance is checked: an event takes some seconds.
 pub const FIRST_CHECK_AFTER: Duration = seconds(10);
 /// The pause before an instance is checked again. It doubles each time, up to
 /// [`LONGEST_PAUSE`].
 const CHECK_AGAIN: Duration = seconds(60);
-/// The pause before Sundown looks again whether an action in which the instance may wait is known.
-/// That costs no call. AWS may show meanwhile that the known action is over.
+/// The pause before Sundown looks again whether the actions in which the instance may wait are
+/// known. That costs no call. AWS may show meanwhile that a known action is over.
 const LOOK_AGAIN: Duration = seconds(15);
 /// The pause before an instance is checked again if AWS gave no answer.
 const RETRY_UNANSWERED: Duration = seconds(45);
@@ -88,7 +89,64 @@ pub struct Due {
 #[derive(Debug, Clone)]
 struct Watched {
     candidate: Candidate,
+    /// From when on it is checked, if an action in which it may wait is not known.
     check_at: Moment,
+    /// When to look next which of these actions are known. Never later than `check_at`, unless that
+    /// has passed.
+    look_at: Moment,
+    checked: Checked,
+}
+
+/// The hooks that the checks of an instance were about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Checked {
+    /// These.
+    Hooks(BTreeSet<HookName>),
+    /// All that were not known. Which ones, AWS had not described yet.
+    All,
+}
+
+impl Watched {
+    fn new(candidate: Candidate, check_at: Moment) -> Self {
+        let checked = Checked::Hooks(BTreeSet::new());
+        Self { candidate, check_at, look_at: check_at, checked }
+    }
+
+    /// Whether it is to be checked now. `unknown`: the hooks whose actions are not known.
+    fn needs_check(&mut self, now: Moment, unknown: Option<&BTreeSet<HookName>>) -> bool {
+        if self.check_at <= now {
+            return unknown.is_none_or(|unknown| !unknown.is_empty());
+        }
+        match (&self.checked, unknown) {
+            (_, None) => false,
+            (Checked::Hooks(checked), Some(unknown)) => !unknown.is_subset(checked),
+            (Checked::All, Some(unknown)) => {
+                self.checked = Checked::Hooks(unknown.clone());
+                false
+            }
+        }
+    }
+
+    /// It is checked now.
+    fn note_check(&mut self, now: Moment, unknown: Option<BTreeSet<HookName>>) {
+        let before = std::mem::replace(&mut self.checked, Checked::All);
+        self.checked = match (before, unknown) {
+            (_, None) => Checked::All,
+            (Checked::All, Some(unknown)) => Checked::Hooks(unknown),
+            (Checked::Hooks(before), Some(unknown)) => {
+                Checked::Hooks(before.into_iter().chain(unknown).collect())
+            }
+        };
+        let doubled = CHECK_AGAIN * (1 << self.candidate.checks.min(8));
+        self.candidate.checks = self.candidate.checks.saturating_add(1);
+        self.check_at = now.plus(doubled.min(LONGEST_PAUSE));
+        self.look_again(now);
+    }
+
+    fn look_again(&mut self, now: Moment) {
+        let look_at = now.plus(LOOK_AGAIN);
+        self.look_at = if self.check_at > now { look_at.min(self.check_at) } else { look_at };
+    }
 }
 
 impl Sweep {
@@ -114,8 +172,8 @@ impl Sweep {
     /// When there is something to do next.
     #[must_use]
     pub fn next_at(&self) -> Moment {
-        let checks = self.waiting.values().map(|watched| watched.check_at);
-        checks.fold(self.rounds.next(), Moment::min)
+        let looks = self.waiting.values().map(|watched| watched.look_at);
+        looks.fold(self.rounds.next(), Moment::min)
     }
 
     /// A round begins at `now`. Its answer may still show an action as waiting that ends after `now`.
@@ -216,31 +274,35 @@ impl Sweep {
         for (waiting, absent_at) in new.into_iter().take(room) {
             let instance = waiting.instance.clone();
             let candidate = Candidate { waiting, first_seen: now, absent_at, checks: 0 };
-            let watched = Watched { candidate, check_at: now.plus(FIRST_CHECK_AFTER) };
-            self.waiting.insert(instance, watched);
+            self.waiting.insert(instance, Watched::new(candidate, now.plus(FIRST_CHECK_AFTER)));
         }
         left_out
     }
 
-    /// The instances to check now, `room` at most, the first seen first. `is_known`: Sundown already
-    /// handles every action in which the instance may wait. It costs no call to find that out, so the
-    /// pause before the next check does not grow.
-    pub fn due(&mut self, now: Moment, room: usize, is_known: impl Fn(&Candidate) -> bool) -> Due {
+    /// The instances to check now, `room` at most, the first seen first. `unknown`: the hooks in
+    /// which the instance may wait and whose action Sundown does not handle yet; `None`: AWS has not
+    /// described the hooks of its group. It costs no call to find that out, so the pause before the
+    /// next check does not grow if there are none.
+    pub fn due(
+        &mut self,
+        now: Moment,
+        room: usize,
+        unknown: impl Fn(&Candidate) -> Option<BTreeSet<HookName>>,
+    ) -> Due {
         let mut due: Vec<&mut Watched> =
-            self.waiting.values_mut().filter(|watched| watched.check_at <= now).collect();
+            self.waiting.values_mut().filter(|watched| watched.look_at <= now).collect();
         due.sort_by_key(|watched| watched.candidate.first_seen);
         let (mut to_check, mut left_out) = (Vec::new(), 0);
         for watched in due {
-            if is_known(&watched.candidate) {
-                watched.check_at = now.plus(LOOK_AGAIN);
+            let unknown = unknown(&watched.candidate);
+            if !watched.needs_check(now, unknown.as_ref()) {
+                watched.look_again(now);
             } else if to_check.len() < room {
                 to_check.push(watched.candidate.clone());
-                let doubled = CHECK_AGAIN * (1 << watched.candidate.checks.min(8));
-                watched.candidate.checks = watched.candidate.checks.saturating_add(1);
-                watched.check_at = now.plus(doubled.min(LONGEST_PAUSE));
+                watched.note_check(now, unknown);
             } else {
                 left_out += 1;
-                watched.check_at = now.plus(seconds(1));
+                watched.look_at = now.plus(seconds(1));
             }
         }
         Due { to_check, left_out }

@@ -160,8 +160,8 @@ fn now(cluster: &Cluster) -> Moment {
     cluster.clock().now() + cluster.server_skew()
 }
 
-/// Writes the request, or without one removes that of this name. Calls nothing if the Node is as it
-/// should be.
+/// Writes `request` into its annotation; `None`: removes the annotation of the requester `name`.
+/// Makes no call if the Node is as it should be. Returns the Node after that.
 async fn write(
     cluster: &Cluster,
     before: &RequestedNode,
@@ -176,7 +176,8 @@ async fn write(
     cluster::write_drain_request(cluster, &before.node, &key, value.as_deref()).await
 }
 
-/// Warns if nobody leads. Returns whether all drains are paused, `false` if that is not known.
+/// Warns if no replica leads. Returns whether the Lease pauses all drains; `false` if the Lease
+/// cannot be read.
 async fn show_leader(client: &kube::Client, lease: &LeaseArgs, now: Moment) -> bool {
     let found = find_lease(client, &lease_search(lease)).await.map_err(|e| with_causes(&e));
     let lease = match &found {
@@ -192,7 +193,7 @@ async fn show_leader(client: &kube::Client, lease: &LeaseArgs, now: Moment) -> b
 /// The nodes of the command line.
 struct Found {
     nodes: Vec<RequestedNode>,
-    /// How many names are of no node, or could not be read. Each was reported.
+    /// For how many of the given names no node was found or read. Each was reported.
     failed: usize,
 }
 

@@ -13,7 +13,7 @@ const LONGEST_NAME: usize = 63;
 /// The name of the requester if neither `--name` nor the user's name can be used.
 const FALLBACK: &str = "cli";
 
-/// The command line asks for something that cannot be. Nothing was changed.
+/// The command cannot do what the command line asks for, and has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; nothing was changed")]
 pub(in crate::cli) struct BadOrder(pub(super) String);
@@ -67,7 +67,7 @@ pub(super) fn request(name: &str, given: Given<'_>, now: Moment) -> Result<Drain
     };
     let refused = |problem: RequestProblem| BadOrder(format!("the request is wrong: {problem}"));
     request.check_deadline(now).map_err(refused)?;
-    // The service would obey a request without the end of its reason.
+    // The service would cut a longer reason and obey the request, so the person would not notice.
     if DrainRequest::read(name, &request.value()).map_err(refused)? != request {
         return Err(BadOrder(
             "--reason is too long or has more than one line: use one line of at most 200 characters"
@@ -98,7 +98,7 @@ fn deadline(text: &str, now: Moment) -> Result<Moment, BadOrder> {
 /// Whether a selector may mean every node of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EveryNode {
-    /// A removal, or `--all-nodes` twice.
+    /// With `--cancel`, or with `--all-nodes` given twice.
     Allowed,
     /// Otherwise.
     Refused,

@@ -6,7 +6,7 @@ use crate::{
     record::{self, RecordStatus},
 };
 
-/// A request that was written, and the Node before that.
+/// A request that was written, and what shows its progress.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) node: NodeName,
@@ -14,10 +14,11 @@ pub(super) struct Asked {
     pub(super) request: DrainRequest,
     /// The value of its annotation.
     pub(super) value: String,
-    /// The record before the request: an end that it shows is of an earlier drain. `None`: there
-    /// was no record, or the same request was there already, so that an ended drain is its own.
+    /// The record before the request was written. While the Node still has this record, its end is
+    /// that of an earlier drain. `None`: the Node had no record, or it had this very request
+    /// already, so an end is that of this request.
     pub(super) record_before: Option<String>,
-    /// An Event that is older does not refuse this request.
+    /// Only Events from then on are about this request.
     pub(super) since: Moment,
 }
 
@@ -38,7 +39,7 @@ impl Asked {
             request: request.clone(),
             value,
             record_before: record.filter(|_| !was_there),
-            // Events have whole seconds.
+            // Events have whole seconds: one can look older than the request that it is about.
             since: if was_there { Moment::MIN } else { now.minus(crate::domain::seconds(2)) },
         }
     }
@@ -67,12 +68,12 @@ pub(super) enum Progress {
     Refused(String),
 }
 
-/// The result for a node when nothing more is to come.
+/// How the wait for a node has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// What was asked for is done.
     Done,
-    /// It is not, and will not be.
+    /// What was asked for is not done, and will not be done.
     Failed,
 }
 
@@ -102,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// `None`: more is to come. `stage`: how far the request wants to go.
+    /// How the wait has ended. `None`: it goes on. `stage`: how far the request wants to go.
     pub(super) fn verdict(&self, stage: RequestStage) -> Option<Verdict> {
         match self {
             Self::Cordoned if stage == RequestStage::Cordon => Some(Verdict::Done),

@@ -16,8 +16,8 @@ const OF_REQUESTS: &str = "request";
 /// The most names that a line lists.
 const NAMED: usize = 8;
 
-/// The line for a node that was asked for. `before` and `after`: the Node before and after the
-/// PATCH.
+/// The line for a node whose drain was requested. `before` and `after`: the Node before and after
+/// the PATCH.
 pub(super) fn requested(
     before: &RequestedNode,
     after: &RequestedNode,

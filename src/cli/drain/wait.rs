@@ -31,7 +31,7 @@ const TIMED_OUT: u8 = 3;
 /// The exit code after Ctrl-C: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Waits until nothing more is to come for any of these, at most for `limit` (`None`: without a
+/// Waits until each of these requests has a [`Verdict`], at most for `limit` (`None`: without a
 /// limit), and prints each change. Returns the exit code.
 pub(super) async fn wait(
     client: &Client,
@@ -40,7 +40,7 @@ pub(super) async fn wait(
     limit: Option<Duration>,
 ) -> anyhow::Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Far beyond any wait, and in the range of the clock.
+    // Without a limit: ten years, which an `Instant` can still hold.
     let end = Instant::now() + limit.unwrap_or(seconds(10 * 365 * 86_400));
     let mut follower = Follower { client, cluster, left: asked, shown: BTreeMap::new(), failed: 0 };
     let (name, nodes) = match follower.left.first() {
@@ -70,7 +70,7 @@ pub(super) async fn wait(
 struct Follower<'a> {
     client: &'a Client,
     cluster: &'a Cluster,
-    /// Those for which more is to come.
+    /// The requests without a [`Verdict`] so far.
     left: Vec<Asked>,
     /// The progress that was printed last.
     shown: BTreeMap<NodeName, Progress>,
@@ -123,7 +123,7 @@ impl Follower<'_> {
         Ok(nodes.into_iter().map(|found| (found.node.name.clone(), found)).collect())
     }
 
-    /// Prints what has changed, and forgets the nodes for which nothing more is to come.
+    /// Prints what has changed, and forgets the requests that have a [`Verdict`] now.
     async fn show(&mut self, nodes: &BTreeMap<NodeName, RequestedNode>) {
         let progress = |asked: &Asked, warned: &[Warned]| {
             Progress::of(nodes.get(&asked.node), asked, refusal(warned, asked))
@@ -145,7 +145,7 @@ impl Follower<'_> {
     }
 }
 
-/// The Warnings of Sundown about Nodes; none if they cannot be listed.
+/// The Warnings of Sundown about Nodes, at most [`PAGE`]. Empty if they cannot be listed.
 async fn warnings(client: &Client) -> Vec<Warned> {
     let api: Api<Event> = Api::all(client.clone());
     let fields = "reportingComponent=sundown,type=Warning,involvedObject.kind=Node";

@@ -25,7 +25,7 @@ pub(super) struct Answer {
     pub(super) notes: Vec<String>,
     /// All pods on the node, or the one that was asked for.
     pub(super) pods: Vec<PodAnswer>,
-    /// It is about one pod.
+    /// Whether the person asked about one pod, not about a node.
     #[serde(skip)]
     pub(super) is_one_pod: bool,
 }
@@ -34,9 +34,10 @@ pub(super) struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DrainKind {
-    /// It is: the pods are explained as its drain treats them.
+    /// The node is being drained. The answer shows how this drain treats the pods.
     Open,
-    /// It is not: the pods are explained as a drain would treat them that begins now.
+    /// The node is not being drained. The answer shows how a drain that begins now would treat the
+    /// pods.
     Assumed,
 }
 
@@ -46,9 +47,10 @@ pub(super) enum DrainKind {
 pub(super) struct PodAnswer {
     pub(super) pod: String,
     pub(super) plan: Plan,
-    /// What it waits for, until when, in a sentence.
+    /// What the drain does with the pod, what it waits for and until when, in sentences.
     pub(super) what: String,
-    /// Until when the wait lasts at the latest. `None`: it does not wait, or without a limit.
+    /// Until when the wait lasts at the latest, or the grace period of a terminating pod. `None`:
+    /// no wait, or one without a limit.
     pub(super) until: Option<Moment>,
     /// What decides, in a sentence.
     pub(super) why: String,

@@ -22,8 +22,9 @@ use crate::{
     record::{self, RecordStatus},
 };
 
-/// Explains the pods of the node. `assumed`: for which interruption it is drained if it is not.
-/// Errs if its pods cannot be listed, or the pod is no longer there.
+/// Explains what a drain does with the pods of the node. `assumed`: the kind of interruption to
+/// assume if the node is not being drained. Errs if its pods cannot be listed, or if the pod that
+/// was asked for is no longer on it.
 pub(super) fn explain(read: &Read, assumed: Kind) -> anyhow::Result<Answer> {
     let facts = &read.facts;
     let reader = Reader::new(facts);
@@ -85,7 +86,8 @@ pub(super) fn explain(read: &Read, assumed: Kind) -> anyhow::Result<Answer> {
     })
 }
 
-/// The interruptions of the open drain that evicts the pods of this node. `None`: there is none.
+/// The interruptions of the open drain of this node. `None`: it has no open drain, or one that
+/// evicts no pods.
 fn open_drain(node: &Node) -> Option<Vec<InterruptionFacts>> {
     let record = match record::status(node, None) {
         RecordStatus::Open(record) => record,

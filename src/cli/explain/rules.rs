@@ -21,7 +21,7 @@ const MOST: u32 = 2;
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownRules {
     pub(super) rules: Arc<PodRules>,
-    /// Where they come from. `None`: nowhere.
+    /// Where they come from. `None`: there are no rules, or they are not known.
     pub(super) source: Option<String>,
     /// Why the rules of the leader are not known, as a sentence. `None`: they are, or it has none.
     pub(super) trouble: Option<String>,

@@ -1,4 +1,4 @@
-//! What decides about a pod, in sentences.
+//! What a drain does with a pod, why, with which grace period, and when by force: in sentences.
 
 use std::time::Duration;
 

@@ -27,6 +27,9 @@ struct LastEnded {
     is_completed: bool,
     /// For what our completed action kept the instance waiting; `None`: not known.
     purpose: Option<WaitPurpose>,
+    /// A round of the sweep that began after `at`, in any term of this process, did not show the
+    /// instance waiting.
+    is_wait_over: bool,
 }
 
 /// What AWS has shown of an action that is over.
@@ -71,9 +74,10 @@ impl EndedActions {
     /// Whether the instance waits in another party's hook: Sundown completed its own action within
     /// the last 15 minutes, and no round of the sweep has shown since that the instance does not
     /// wait. If it waits for something else than our completed action did, that is another wait.
-    /// `state`: in which the sweep saw it. `absent_at`: when the last such round began, or when
-    /// Auto Scaling last showed the instance in service outside of the rounds; `None`: all that the
-    /// sweep has seen in this term is the wait.
+    /// `state`: in which the sweep saw it. `absent_at`: when the last such round of this term began,
+    /// or when Auto Scaling last showed the instance in service outside of the rounds; `None`: all
+    /// that the sweep has seen in this term is the wait. Rounds of earlier terms count, too
+    /// ([`Self::note_round`]).
     pub(super) fn is_wait_of_other_hook(
         &self,
         key: &HookKey,
@@ -83,10 +87,19 @@ impl EndedActions {
     ) -> bool {
         self.last.get(key).is_some_and(|last| {
             last.is_completed
+                && !last.is_wait_over
                 && last.purpose.is_none_or(|purpose| purpose == state.wait_purpose())
                 && absent_at.is_none_or(|absent| absent <= last.at)
                 && now <= last.at.plus(SAME_WAIT)
         })
+    }
+
+    /// AWS has answered a round of the sweep that began at `began`. `may_wait`: whether the instance
+    /// may have waited then.
+    pub(super) fn note_round(&mut self, began: Moment, may_wait: impl Fn(&HookKey) -> bool) {
+        for (key, last) in &mut self.last {
+            last.is_wait_over |= began > last.at && !may_wait(key);
+        }
     }
 
     /// AWS has accepted our completion of an action that kept its instance waiting for this.
@@ -126,6 +139,7 @@ impl EndedActions {
                     event,
                     is_completed: seen == EndSeen::Completed,
                     purpose: None,
+                    is_wait_over: false,
                 },
             };
             self.last.insert(action.key.clone(), last);
@@ -183,6 +197,28 @@ mod tests {
                 assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {now}");
                 assert!(!covers(&other));
             }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_a_round_of_an_earlier_term_has_not_shown_is_another_one() {
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        for (began, may_wait, is_covered) in [
+            // It began before the end, so it may have shown the state before.
+            (100, false, true),
+            (101, true, true),
+            (101, false, false),
+        ] {
+            let mut ended = EndedActions::default();
+            ended.insert(&named(None), at(40), at(100), EndSeen::Completed);
+            ended.note_round(at(began), |_| may_wait);
+            // The first round of the next term.
+            let covers = |ended: &EndedActions| {
+                ended.is_wait_of_other_hook(&named(None).key, WaitState::Terminating, None, at(150))
+            };
+            assert_eq!(covers(&ended), is_covered, "{began} {may_wait}");
+            ended.insert(&named(None), at(120), at(140), EndSeen::Completed);
+            assert!(covers(&ended), "that wait was completed, too");
         }
     }
 

@@ -16,6 +16,7 @@ mod pacer;
 mod undescribed_hooks;
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -32,10 +33,13 @@ use self::{
 };
 use super::shared::Shared;
 use crate::{
-    domain::{HookKey, HookResult, LifecycleAction, Moment, WaitPurpose, seconds},
+    domain::{HookKey, HookResult, InstanceId, LifecycleAction, Moment, WaitPurpose, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
-    triage::{ActionEndSeen, sweep::Candidate},
+    triage::{
+        ActionEndSeen,
+        sweep::{Candidate, Shown},
+    },
 };
 
 /// At a take-over a new leader assumes that nobody has sent heartbeats for the duration of the
@@ -223,6 +227,17 @@ impl LifecycleActions {
         let (state, now) = (candidate.waiting.state, self.shared.clock.now());
         self.tasks().has_open_action_of(key)
             || ended().is_wait_of_other_hook(key, state, candidate.absent_at, now)
+    }
+
+    /// AWS has shown this in a round of the sweep that began at `began`. This process goes by it in
+    /// later terms, too.
+    pub(super) fn note_round(&self, began: Moment, shown: &Shown) {
+        let waiting: BTreeSet<&InstanceId> =
+            shown.waiting.iter().map(|waiting| &waiting.instance).collect();
+        let may_wait =
+            |key: &HookKey| waiting.contains(&key.instance) || shown.unknown.contains(&key.group);
+        let mut ended = self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.note_round(began, may_wait);
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a

@@ -329,7 +329,8 @@ pub(super) fn of_end(
     match outcome {
         Outcome::NotEvicted { .. } => {
             let message = format!(
-                "no pod was evicted, because neither --on nor a request asks for that; ended after {took:?}"
+                "the pods that are left stay, because neither --on nor a request asks to evict \
+                 them; ended after {took:?}"
             );
             notes.push((Severity::Normal, EventReason::NotEvicted, message));
             return notes;

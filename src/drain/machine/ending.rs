@@ -42,16 +42,25 @@ impl Drain {
         matches!(self.limits.response, Response::Drain) && self.limits.expires_at.is_none()
     }
 
-    /// When a drain that does not wait for pods ends.
+    /// When a drain that does not wait for all pods ends. If it may no longer evict pods, those that
+    /// it has asked to go keep their grace periods: the machine must not go in the middle of one.
     fn ends_by_time_at(&self) -> Option<Moment> {
         if self.ends_when_empty() {
             None
         } else {
             // Without `end_at`, every interruption lacks a proof: AWS is still asked.
             let may_end = self.limits.verification.may_end();
-            let ends = |end| if may_end { self.may_end_empty_from() } else { end };
+            let from = || self.may_end_empty_from().max(self.graces_end_at());
+            let ends = |end: Moment| if may_end { from().min(end) } else { end };
             self.limits.expires_at.or_else(|| self.limits.end_at.map(ends))
         }
+    }
+
+    /// When the grace periods of the pods that this drain has asked to go are over.
+    /// [`Moment::UNIX_EPOCH`]: there are none.
+    fn graces_end_at(&self) -> Moment {
+        let ends = self.pods.values().filter_map(|entry| entry.grace_ends_at(&self.settings));
+        ends.max().unwrap_or(Moment::UNIX_EPOCH)
     }
 
     /// When the drain stops waiting for the pods of a node with a silent kubelet, unless the Node
@@ -156,6 +165,8 @@ impl Drain {
                 let left = self.left();
                 self.end(if self.limits.expires_at.is_some() {
                     Outcome::Expired { left }
+                } else if self.evicted_at.is_some() && self.is_empty(now) {
+                    Outcome::Empty
                 } else {
                     Outcome::NotEvicted { left }
                 });

@@ -52,6 +52,50 @@ fn a_recommendation_that_only_taints_expires_and_touches_no_pod() {
 }
 
 #[test]
+fn pods_that_were_asked_to_go_keep_their_grace_periods_if_only_a_cordon_is_left() {
+    let leaving = || Pod { deletion: Some(at(31)), ..pod("a") };
+    // The interruption for which the pod was evicted no longer holds.
+    let evicted = |pods: Vec<Pod>| {
+        let mut d = drain(limits(120));
+        d.step(at(0), Input::Listed(pods));
+        d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: ok() });
+        d.step(at(1), Input::Changed(leaving()));
+        let effects = d.step(at(10), Input::Limits(taints_only(Response::Cordon)));
+        assert_eq!(ended(&effects), None);
+        d
+    };
+    let stays = |names: &[&str]| {
+        let left = names.iter().map(|name| key(name)).collect();
+        Some(Outcome::NotEvicted { left })
+    };
+    for (name, pods, expected) in [
+        ("it was the only pod", vec![pod("a")], Some(Outcome::Empty)),
+        ("the other one stays", vec![pod("a"), pod("b")], stays(&["b"])),
+    ] {
+        let mut d = evicted(pods);
+        assert_eq!(ended(&d.step(at(20), Input::Gone(uid("a")))), expected.as_ref(), "{name}");
+    }
+    let mut d = evicted(vec![pod("a")]);
+    assert_eq!(ended(&d.step(at(30), Input::Tick)), None);
+    assert_eq!(ended(&d.step(at(31), Input::Tick)), stays(&["a"]).as_ref(), "its time is over");
+    // The watch has not shown whether the eviction had an effect.
+    let mut d = drain(limits(120));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(8), Input::Answer { order: evict("a", Some(30)), answer: ok() });
+    assert_eq!(ended(&d.step(at(9), Input::Limits(taints_only(Response::Cordon)))), None);
+    assert_eq!(ended(&d.step(at(13), Input::Tick)), stays(&["a"]).as_ref());
+    // The deadline does not wait.
+    let mut d = evicted(vec![pod("a")]);
+    let sooner = Limits { response: Response::Cordon, ..limits(25) };
+    assert_eq!(ended(&d.step(at(12), Input::Limits(sooner))), None);
+    assert_eq!(ended(&d.step(at(25), Input::Tick)), stays(&["a"]).as_ref());
+    // Somebody else has deleted the pod.
+    let mut d = drain(taints_only(Response::Cordon));
+    d.step(at(0), Input::Listed(vec![leaving()]));
+    assert_eq!(ended(&d.step(at(5), Input::Tick)), stays(&["a"]).as_ref());
+}
+
+#[test]
 fn an_interruption_that_joins_begins_to_evict() {
     let mut d = drain(recommended(Response::Prefer));
     assert!(requests(&d.step(at(0), Input::Listed(vec![pod("a")]))).is_empty());

@@ -20,7 +20,12 @@ fn one() -> WaitingInstance {
 }
 
 fn looked(sweep: &mut Sweep, second: u64) -> Vec<Candidate> {
-    sweep.due(at(second), 100, |_| false).to_check
+    sweep.due(at(second), 100, |_| None).to_check
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "as `Sweep::due` takes them")]
+fn hooks(names: &[&str]) -> Option<BTreeSet<HookName>> {
+    Some(names.iter().map(|name| HookName::from(*name)).collect())
 }
 
 #[test]
@@ -132,11 +137,34 @@ fn what_is_known_is_not_looked_into_and_does_not_grow_the_pause() {
     let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
     sweep.round_ended(at(60), Ok(all_shown(vec![one()])), 0.0);
     for second in [70, 85, 100, 115] {
-        assert_eq!(sweep.due(at(second), 100, |_| true).to_check, [], "{second}");
+        assert_eq!(sweep.due(at(second), 100, |_| hooks(&[])).to_check, [], "{second}");
         assert_eq!(sweep.next_at(), at(second + 15).min(at(120)), "{second}");
     }
     assert_eq!(looked(&mut sweep, 129), []);
     assert_eq!(looked(&mut sweep, 130).len(), 1, "no longer known");
+}
+
+#[test]
+fn a_hook_whose_action_turns_out_to_be_over_after_a_check_is_checked_soon() {
+    // When the hooks are described, and from when on no action of `b` is known.
+    for (described, over, expected) in [
+        (0, 90, vec![70, 100, 220, 460]),
+        (0, 1_000, vec![70, 130, 250, 490]),
+        (71, 90, vec![70, 100, 220, 460]),
+        // It is taken for one that was checked.
+        (71, 80, vec![70, 130, 250, 490]),
+    ] {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        sweep.round_ended(at(60), Ok(all_shown(vec![one()])), 0.0);
+        let mut to_check = Vec::new();
+        for second in 0..600 {
+            let names: &[&str] = if second < over { &["a"] } else { &["a", "b"] };
+            let unknown = || if second < described { None } else { hooks(names) };
+            let due = sweep.due(at(second), 100, |_| unknown()).to_check;
+            to_check.extend(due.iter().map(|_| second));
+        }
+        assert_eq!(to_check, expected, "{described} {over}");
+    }
 }
 
 #[test]
@@ -163,10 +191,10 @@ fn what_is_remembered_and_what_is_looked_into_at_once_is_bounded() {
     let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
     assert_eq!(sweep.round_ended(at(60), Ok(all_shown(all(MAX_WAITING + 7))), 0.0).left_out, 7);
     assert_eq!(sweep.waiting.len(), MAX_WAITING);
-    let due = sweep.due(at(70), 3, |_| false);
+    let due = sweep.due(at(70), 3, |_| None);
     assert_eq!((due.to_check.len(), due.left_out), (3, MAX_WAITING - 3));
     assert_eq!(sweep.next_at(), at(71), "the others as soon as there is room");
-    let next = sweep.due(at(71), 3, |_| false).to_check;
+    let next = sweep.due(at(71), 3, |_| None).to_check;
     assert_eq!(next.len(), 3);
     assert!(next.iter().all(|candidate| candidate.checks == 0), "others than before");
     assert_eq!(sweep.round_ended(at(120), Ok(all_shown(all(2))), 0.0).left_out, 0);

@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
     ("ScheduledChangeMoved", NORMAL, NODE, |j, e, at| j.was_moved(&e.name, at)),
     ("RequestRefused", WARNING, NODE, |j, e, at| j.may_be_refused(&e.name, at)),
     ("RequestWithdrawn", NORMAL, NODE, |j, e, at| j.was_withdrawn(&e.name, at + SECOND)),
-    ("InstanceImpaired", WARNING, NODE, |j, e, at| j.is_sick(&e.name, at)),
+    ("InstanceImpaired", WARNING, NODE, |j, e, at| j.looked_sick(&e.name, at)),
     ("InstanceRecovered", NORMAL, NODE, |j, e, at| !j.is_sick(&e.name, at)),
     ("InstanceSetUnhealthy", NORMAL, NODE, |j, e, at| j.was_handed_over(&e.name, true, at)),
     ("InstanceNotSetUnhealthy", WARNING, NODE, |j, e, at| {

@@ -152,9 +152,14 @@ impl Judge<'_> {
     /// record at the same moment.
     pub(super) fn drain_keeps_pods(&self, node: &str, from: Moment, to: Moment) -> bool {
         let terms = &self.evidence.terms;
+        // A change that AWS has canceled or moved stays in the record, and holds no longer.
+        let is_withdrawn = self.was_canceled(node, to) || self.was_moved(node, to);
         self.story.pages_between(node, from, to).any(|(page, _)| {
             let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
-            let all = all.map(|all| requests::holding(all, &page.requests));
+            let mut all = all.map(|all| requests::holding(all, &page.requests));
+            if let Some(all) = all.as_mut().filter(|_| is_withdrawn) {
+                all.retain(|entry| entry["kind"] != "scheduled-change");
+            }
             all.is_some_and(|all| !all.is_empty() && terms.strongest(&all) < Response::Drain)
         })
     }

@@ -24,6 +24,7 @@ use super::{
 
 const NAME: &str = "impaired";
 const SET_HEALTH: &str = "autoscaling:SetInstanceHealth";
+const CHECKS: &str = "ec2:DescribeInstanceStatus";
 /// Times in a record are by AWS's clock, which can be measured to half a second, and in whole ones.
 /// An index may be this far behind, too.
 const INEXACT: Duration = Duration::from_secs(5);
@@ -44,10 +45,13 @@ pub fn notices(evidence: &Evidence, sent: &[Notice]) -> Vec<Notice> {
             if !known.insert((instance.to_owned(), written.event.clone())) {
                 continue;
             }
-            let ward = Ward::at(evidence, *at);
-            let since = ward.sick_since(node, instance);
-            let is_sick = since.is_some_and(|since| since + after <= *at + INEXACT);
-            if is_sick && !ward.most_are_sick() {
+            let is_reason = |look: Moment| {
+                let ward = Ward::at(evidence, look);
+                let since = ward.sick_since(node, instance);
+                let is_sick = since.is_some_and(|since| since + after <= look + INEXACT);
+                is_sick && !ward.most_are_sick()
+            };
+            if looks(evidence, Some(by.as_str()), *at).into_iter().any(is_reason) {
                 let ahead = sent.iter().rev().find(|n| n.sent <= *at);
                 let ahead = ahead.map_or(evidence.aws_ahead, |n| n.ahead);
                 let deliveries = vec![Delivery { at: *at, by: by.clone() }];
@@ -57,6 +61,20 @@ pub fn notices(evidence: &Evidence, sent: &[Notice]) -> Vec<Notice> {
         }
     }
     all
+}
+
+/// The moments whose facts a process may go by: this one, and those at which AWS answered it just
+/// before which status checks fail. They may pass until it writes. `by`: the process; `None`: any.
+fn looks(evidence: &Evidence, by: Option<&str>, at: Moment) -> Vec<Moment> {
+    let is_look = |call: &&Call| {
+        call.api == CHECKS
+            && call.object.ends_with("status=impaired")
+            && call.outcome == Outcome::Ok
+            && by.is_none_or(|by| call.by == by)
+            && (at - INEXACT..=at).contains(&call.at)
+    };
+    let answered = evidence.calls.iter().filter(is_look).map(|call| call.at);
+    answered.chain([at]).collect()
 }
 
 /// A record with these interruptions is there because the instance is sick. Recommendations count
@@ -107,6 +125,11 @@ impl Judge<'_> {
         let instances = self.evidence.nodes.iter().filter(|(_, of)| *of == node);
         let ward = Ward::at(self.evidence, at);
         instances.into_iter().any(|(instance, _)| ward.sick_since(node, instance).is_some())
+    }
+
+    /// It is sick, or was so when AWS last answered about status checks, just before.
+    pub(super) fn looked_sick(&self, node: &str, at: Moment) -> bool {
+        looks(self.evidence, None, at).into_iter().any(|look| self.is_sick(node, look))
     }
 
     /// Auto Scaling was asked to replace the instance of this Node, and has accepted or denied it.

@@ -462,11 +462,18 @@ impl<'a> Story<'a> {
                 first,
             ));
             // The last window that any process knew to be granted, once two thirds of it are over.
-            let accepted = self.reported_heartbeats(action).filter(|b| *b <= now);
-            let mut last = last_of_each(accepted, names(&action.group, &action.hook));
-            if last.is_empty() {
-                last.push(to_the_second(action.started));
-            }
+            // An answer that comes at this very moment may come too late, or just in time.
+            let reported: Vec<(Moment, Moment)> = self.reported_heartbeats(action).collect();
+            let of_last = |is_known: &dyn Fn(Moment, Moment) -> bool| {
+                let known = reported.iter().filter(|(sent, answered)| is_known(*sent, *answered));
+                let sent = known.map(|(sent, _)| *sent);
+                let last = last_of_each(sent, names(&action.group, &action.hook));
+                if last.is_empty() { vec![to_the_second(action.started)] } else { last }
+            };
+            let mut last = of_last(&|sent, _| sent <= now);
+            last.extend(of_last(&|_, answered| answered < now));
+            last.sort_unstable();
+            last.dedup();
             let window =
                 |from: Moment| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
             last.retain(|from| is_lapsing(*from, action.heartbeat_timeout, now));
@@ -501,9 +508,9 @@ impl<'a> Story<'a> {
             .collect()
     }
 
-    /// The heartbeats of an action whose acceptance was heard of, each by when it was sent: AWS has
-    /// granted a window from then on at the earliest.
-    fn reported_heartbeats(&self, action: &ActionReport) -> impl Iterator<Item = Moment> {
+    /// The heartbeats of an action whose acceptance was heard of: when each was sent, and when its
+    /// answer came. AWS has granted a window from the first of these on at the earliest.
+    fn reported_heartbeats(&self, action: &ActionReport) -> impl Iterator<Item = (Moment, Moment)> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let heartbeats = self.evidence.calls.iter().filter(|c| {
             c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.outcome == Outcome::Ok
@@ -512,7 +519,7 @@ impl<'a> Story<'a> {
             (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
         heartbeats
             .filter(move |c| c.object == object && c.at >= from && c.at <= to)
-            .map(|c| sent_at(self.evidence, c))
+            .map(|c| (sent_at(self.evidence, c), c.at))
     }
 
     /// Pods that count and are on the node at that moment.

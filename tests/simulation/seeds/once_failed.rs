@@ -434,4 +434,11 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_807_000_000_217, "conditions did not show that a drain was over"),
     (1_807_000_000_257, "conditions did not show that a drain was over"),
     (1_807_000_000_329, "a hook was completed before its node was empty"),
+    (1_805_000_006_842, "a pod was deleted too early"),
+    (1_806_000_015_295, "a hook timed out"),
+    (1_806_000_015_586, "a hook timed out"),
+    (1_806_000_014_981, "a record held what nobody had sent"),
+    (1_806_000_014_235, "a hook was completed before its node was empty"),
+    (1_806_000_014_003, "a hook was not continued"),
+    (1_805_000_007_577, "an Event was not true"),
 ];

@@ -326,6 +326,38 @@ async fn a_force_before_the_end_of_a_window_is_seen_unless_its_heartbeat_was_sen
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_force_after_the_heartbeat_that_granted_a_new_window_is_seen_unless_it_did_so_just_then()
+{
+    let mut evidence = unended().await;
+    let started = evidence.actions[0].started;
+    let (instance, _) = node_of(&evidence);
+    force(&mut evidence, started + s(50), 15);
+    // The first window lasts 60 s. AWS accepts one heartbeat.
+    let with = |sent: u64, answered: u64| {
+        let mut evidence = evidence.clone();
+        let (by, at) = ("sundown-0".to_owned(), started + s(answered));
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        let object = format!("asg/drain/{instance}");
+        if sent < answered {
+            evidence.disturbances.push(Disturbance {
+                at: started + s(sent),
+                until: Some(at),
+                by: by.clone(),
+                what: api.clone(),
+                object: object.clone(),
+                is_silent: false,
+            });
+        }
+        evidence.calls.push(Call { at, api, object, by, outcome: Outcome::Ok });
+        judge(&evidence)
+    };
+    keeps(&with(50, 50), EARLY, "its answer came at the moment of the delete");
+    keeps(&with(46, 52), EARLY, "its answer had not come yet");
+    breaks(&with(49, 49), EARLY);
+    breaks(&with(46, 49), EARLY);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_force_by_the_window_of_an_earlier_heartbeat_is_seen_unless_the_record_names_two_actions()
 {
     let mut evidence = unended().await;

@@ -44,6 +44,22 @@ async fn a_node_that_is_drained_as_impaired_while_its_instance_is_well_is_seen()
     let mut soon = evidence.clone();
     soon.check_changes[0].at = accepted(&evidence) - s(570);
     breaks(&judge(&soon), NO_CAUSE);
+    // The check passes that long before the accept.
+    let passes = |before: Duration, asked_by: Option<&str>| {
+        let mut evidence = evidence.clone();
+        let instance = evidence.check_changes[0].instance.clone();
+        let at = accepted(&evidence) - before;
+        let passed = sundown::sim::aws::CheckChange { at, instance, fails: false };
+        evidence.check_changes.push(passed);
+        if let Some(by) = asked_by {
+            evidence.calls.iter_mut().for_each(|call| call.by = by.to_owned());
+        }
+        judge(&evidence)
+    };
+    let just_before = Duration::from_millis(1);
+    keeps(&passes(just_before, None), NO_CAUSE, "AWS had just answered that it fails");
+    breaks(&passes(just_before, Some("sundown-9")), NO_CAUSE);
+    breaks(&passes(s(6), None), NO_CAUSE);
     let mut ignored = evidence.clone();
     ignored.terms.flags[0].1.retain(|flag| !flag.starts_with("--on"));
     breaks(&judge(&ignored), NO_CAUSE);
