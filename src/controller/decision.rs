@@ -386,7 +386,7 @@ impl Decision {
             && let Some(launched) = answer.facts.as_ref().and_then(|facts| facts.launched)
         {
             let timeout = self.term.shared.policy.launch.timeout;
-            self.known.note_launch_time(self.term.skew().to_ours(launched), timeout);
+            self.known.note_launch_time(launched, timeout);
         }
         if self.is_proved_by_sweep() {
             self.lines().found_by_sweep();

@@ -129,7 +129,10 @@ fn ask(
                 answered(answer.map(Some), |answer| match answer {
                     Some((asked, facts)) => Answer::Instance(InstanceAnswer {
                         at: term.shared.clock.moment(asked),
-                        facts: facts.map(|f| (*f).clone()),
+                        facts: facts.map(|f| InstanceFacts {
+                            launched: f.launched.map(|at| term.skew().to_ours(at)),
+                            ..(*f).clone()
+                        }),
                     }),
                     None => Answer::Failed,
                 })

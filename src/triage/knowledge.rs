@@ -89,7 +89,8 @@ pub struct LaunchAnswers {
 pub struct InstanceAnswer {
     /// When the call began, also if the answer comes from a cache.
     pub at: Moment,
-    /// The facts of the instance; `None` if EC2 does not know it.
+    /// The facts of the instance, with its launch time on our clock; `None` if EC2 does not know
+    /// it.
     pub facts: Option<InstanceFacts>,
 }
 

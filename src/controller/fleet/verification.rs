@@ -1,7 +1,7 @@
 //! The questions whose answers prove or contradict an interruption, or show that its instance is
 //! replaced.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tracing::{debug, warn};
@@ -12,8 +12,9 @@ use crate::{
         hooks::{NamedBy, Proof},
     },
     domain::{
-        Cause, GroupName, HookAction, HookKey, HookPurpose, InstanceId, InstanceState,
-        Interruption, InterruptionFacts, Kind, Moment, NodeName, SpotAction, seconds,
+        Cause, GroupName, HookAction, HookKey, HookPurpose, InstanceFacts, InstanceId,
+        InstanceState, Interruption, InterruptionFacts, Kind, Moment, NodeName, SpotAction,
+        seconds,
     },
     fleet::Input,
     lifecycle::{StayAnswer, StayCheck, is_replaced},
@@ -223,7 +224,11 @@ async fn ask_instance(term: &Term, instance: &InstanceId, pause: Duration) -> Ev
     tokio::time::sleep(pause).await;
     let at = term.shared.clock.now();
     let facts = term.shared.lookups.instances.get_fresh(instance).await.ok();
-    Evidence::Instance(facts.map(|facts| InstanceAnswer { at, facts: facts.map(|f| (*f).clone()) }))
+    let on_our_clock = |facts: Arc<InstanceFacts>| InstanceFacts {
+        launched: facts.launched.map(|at| term.skew().to_ours(at)),
+        ..(*facts).clone()
+    };
+    Evidence::Instance(facts.map(|facts| InstanceAnswer { at, facts: facts.map(on_our_clock) }))
 }
 
 async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {

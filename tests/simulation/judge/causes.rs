@@ -45,26 +45,27 @@ impl Judge<'_> {
     /// Each record that Sundown writes names the instance of its Node, and says when it was
     /// released.
     pub(super) fn written_facts(&mut self) {
-        for page in std::mem::take(&mut self.story.written_pages) {
+        let pages = std::mem::take(&mut self.story.written_pages);
+        for page in &pages {
             let Header { at, by, node, instance, names, released, came_in } = page;
             if names.as_deref().is_some_and(|names| names != instance) {
                 self.broken(
-                    at,
+                    *at,
                     format!("the record of {node} names {names:?}, and its instance is {instance}"),
                 );
             }
             // What a record says is in whole seconds.
-            let off =
-                released.and_then(|says| self.off(says, came_in, &by, (&instance, &node), 0.5));
+            let off = released.and_then(|says| self.off(says, *came_in, by, (instance, node), 0.5));
             if let Some(off) = off {
                 self.broken(
-                    at,
+                    *at,
                     format!(
                         "the record of {node} was released {off:+.1} s from the moment that it says"
                     ),
                 );
             }
         }
+        self.story.written_pages = pages;
     }
 
     fn report_without_cause(&mut self, why: impl Fn(&Self, &Seen) -> Option<String>) {

@@ -740,10 +740,10 @@ impl Judge<'_> {
         self.evidence.actions.iter().filter(is_of)
     }
 
-    /// A record of this Node's instance named an action that AWS never had: somebody made its event
-    /// up.
+    /// A record of this Node's instance, or of the one that it claims, named an action that AWS
+    /// never had: somebody made its event up.
     fn has_record_of_no_action(&self, node: &str, at: Moment) -> bool {
-        let Some(instance) = self.instance_of(node) else { return false };
+        let Some(instance) = self.instance_or_claimed(node, at + SECOND) else { return false };
         let recorded = self.story.recorded(instance, at + SECOND);
         recorded.iter().any(|recorded| {
             recorded.hook.is_some() && !self.evidence.actions.iter().any(|a| recorded.is_of(a))

@@ -11,7 +11,11 @@ use sundown::{
     },
 };
 
-use super::{Judge, SLACK, is_us, promises::Promise, story::Page};
+use super::{
+    Judge, SLACK, is_us,
+    promises::Promise,
+    story::{Deadline, Page},
+};
 
 /// After an annotation changes, the value before it may still apply for this long.
 const KNOWN: Duration = Duration::from_secs(3);
@@ -130,6 +134,35 @@ impl Judge<'_> {
     /// A person ordered to force the drain of the node, at the latest then.
     pub(super) fn is_forced_by_hand(&self, node: &str, at: Moment) -> bool {
         self.story.pages_between(node, at - KNOWN, at).any(|(page, _)| is_forced(page))
+    }
+
+    /// A person has ordered to force the drain, and no deadline forces it: each was over when the
+    /// drain was taken up, or only ends the drain, or AWS has not confirmed the actions that set it.
+    pub(super) fn is_forced_by_hand_alone(
+        &self,
+        (instance, node): (&str, &str),
+        by: &str,
+        at: Moment,
+        deadlines: &[Deadline],
+    ) -> bool {
+        let recorded = self.story.recorded(instance, at);
+        let resumed = self.story.pauses(node).into_iter().map(|(_, to)| to);
+        let mut taken_up: Vec<Moment> = resumed.filter(|to| *to <= at).collect();
+        taken_up.extend(self.leaders.leads_since(by, at));
+        let was_over =
+            |d: &Deadline| taken_up.iter().chain([&d.accepted]).any(|up| d.at <= *up + SLACK);
+        // `--drain-timeout` forces pods on account of hooks only.
+        let only_ends = |d: &Deadline| {
+            recorded.iter().filter(|one| one.hook.is_none()).any(|one| {
+                let end = one.accepted + self.story.drain_timeout(instance, one, at);
+                let margin = self.evidence.terms.margin("");
+                d.at == Deadline::of(one.accepted, end, margin, one.accepted).at
+            })
+        };
+        let is_void = |d: &Deadline| was_over(d) || only_ends(d);
+        self.is_forced_by_hand(node, at)
+            && (deadlines.iter().all(is_void)
+                || self.is_unconfirmed((instance, node), by, at, deadlines))
     }
 
     /// At some time by then there was a gate on the Node.

@@ -2,9 +2,18 @@
 
 use std::{rc::Rc, time::Duration};
 
-use sundown::sim::aws::Outcome;
+use sundown::{
+    domain::Moment,
+    sim::{
+        aws::{ActionReport, Outcome},
+        kube::Fact,
+    },
+};
 
-use super::{Judge, is_us, story::RecordedInterruption};
+use super::{
+    Judge, is_us,
+    story::{RecordedInterruption, is_open},
+};
 
 /// The longest pause between two rounds of the sweep.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(600);
@@ -22,6 +31,8 @@ impl Judge<'_> {
     /// - if somebody else ended the action (AWS or another client): each later delivery of its
     ///   message, and at least one call,
     /// - an earlier action of the hook that somebody else ended: the record still names it,
+    /// - a Node of the instance that is registered anew, if its record names the action without a
+    ///   token, as if the sweep found it: the same hook may be open again,
     /// - an entry of this hook that a person wrote into the record, or that an event brought which
     ///   names an action that Auto Scaling never began,
     /// - a check by the sweep, if the leader cannot know that the action is over.
@@ -86,6 +97,7 @@ impl Judge<'_> {
                 .count();
             let allowed = lost_answers.count()
                 + leader_changes
+                + self.written_again_without_token(action, end.at, last)
                 + ended_by_others * deliveries.max(1)
                 + earlier_ended_by_others
                 + made_up
@@ -106,6 +118,35 @@ impl Judge<'_> {
                 self.broken(end.at, what);
             }
         }
+    }
+
+    /// How often a Node of the action's instance was registered anew between these moments, and got
+    /// back an open record that names the action without its token.
+    fn written_again_without_token(
+        &self,
+        action: &ActionReport,
+        from: Moment,
+        to: Moment,
+    ) -> usize {
+        let named: Vec<_> = self.story.recorded(&action.instance, from);
+        let of_it = || named.iter().filter(|recorded| recorded.is_of(action));
+        let Some(node) = self.evidence.nodes.get(&action.instance) else { return 0 };
+        if of_it().next().is_none() || of_it().any(|recorded| recorded.token.is_some()) {
+            return 0;
+        }
+        let is_written = |added: Moment| {
+            let mut pages = self.story.pages_between(node, added, to).map(|(page, _)| page);
+            pages.any(|page| {
+                let names = page.recorded.iter().any(|recorded| recorded.is_of(action));
+                page.at >= added && is_us(&page.by) && is_open(page) && names
+            })
+        };
+        let added = self.evidence.entries.iter().filter(|entry| {
+            entry.at > from
+                && entry.at <= to
+                && matches!(&entry.fact, Fact::NodeAdded(name) if name == node)
+        });
+        added.filter(|entry| is_written(entry.at)).count()
     }
 }
 

@@ -22,8 +22,8 @@ const SHORT: Duration = Duration::from_secs(310);
 const LAST: Duration = Duration::from_secs(300);
 /// Which nodes are drained at the moment of a decision may have changed just before.
 const KNOWN: Duration = Duration::from_secs(2);
-/// An Event is written this late at most.
-const EVENT: Duration = Duration::from_secs(45);
+/// An Event, or the end of a drain, is written this late at most.
+const WRITTEN: Duration = Duration::from_secs(45);
 /// What AWS or a person plans, and what leaves the instance running.
 const CAN_WAIT: [&str; 6] =
     ["terminate-hook", "root-volume", "rebalance", "scheduled-change", "impaired", "request"];
@@ -95,7 +95,7 @@ impl<'a> Judge<'a> {
         let others = self.evidence.nodes.values().filter(|other| *other != node);
         let has_others = others.clone().any(|other| self.story.was_open(other, at));
         // The Event may be late.
-        let pages = self.story.pages_between(node, at - EVENT, at);
+        let pages = self.story.pages_between(node, at - WRITTEN, at);
         let kinds_can_wait = |page: &Page| {
             is_open(page) && page.recorded.iter().all(|one| CAN_WAIT.contains(&one.kind.as_str()))
         };
@@ -118,6 +118,11 @@ impl<'a> Judge<'a> {
         let recorded = self.story.recorded(instance, at);
         let can_wait = |kind: &str| CAN_WAIT.contains(&kind);
         if recorded.iter().any(|one| !can_wait(&one.kind) || one.is_made_up) {
+            return None;
+        }
+        // AWS may carry out a change at any moment once its time has come.
+        let mut changes = recorded.iter().filter(|one| one.kind == "scheduled-change");
+        if changes.any(|one| one.ends.is_some_and(|ends| ends <= one.accepted + SHORT)) {
             return None;
         }
         let of_aws: Vec<_> = recorded.iter().filter(|one| one.kind != requests::NAME).collect();
@@ -161,8 +166,19 @@ impl<'a> Judge<'a> {
             && is_going_on
             && self.can_wait(node, at).is_some()
             && end.is_none_or(|end| at < end)
+            && !self.has_ended(node, since, at)
             && !self.story.released_by_hand(node, at)
             && !self.was_stopped(node, since, at)
+    }
+
+    /// The drain that began then was over at this moment, although pods are left: the kubelet does
+    /// not report, or a person released the node. The record says so a little later.
+    fn has_ended(&self, node: &str, since: Moment, at: Moment) -> bool {
+        let is_end = |ended: Moment| ended >= since && ended <= at + SLACK;
+        self.story.written_pages.iter().any(|page| {
+            let is_late = page.at > at && page.at <= at + WRITTEN;
+            page.node == node && is_late && page.released.is_some_and(is_end)
+        })
     }
 
     /// A pause or a gate has stopped the drain since it began, and no pod of the node is stopping:

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 use sundown::{
     domain::Moment,
     sim::kube::{Entry, Fact, PodRef, Request},
@@ -156,11 +157,12 @@ impl Judge<'_> {
         let is_withdrawn = self.was_canceled(node, to) || self.was_moved(node, to);
         self.story.pages_between(node, from, to).any(|(page, _)| {
             let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
-            let mut all = all.map(|all| requests::holding(all, &page.requests));
-            if let Some(all) = all.as_mut().filter(|_| is_withdrawn) {
-                all.retain(|entry| entry["kind"] != "scheduled-change");
-            }
-            all.is_some_and(|all| !all.is_empty() && terms.strongest(&all) < Response::Drain)
+            let all = all.map(|all| requests::holding(all, &page.requests));
+            let keeps = |all: &[Value]| !all.is_empty() && terms.strongest(all) < Response::Drain;
+            let others = |all: &[Value]| -> Vec<Value> {
+                all.iter().filter(|entry| entry["kind"] != "scheduled-change").cloned().collect()
+            };
+            all.is_some_and(|all| keeps(&all) || is_withdrawn && keeps(&others(&all)))
         })
     }
 
@@ -280,8 +282,10 @@ impl Judge<'_> {
             return;
         }
         // An eviction that no deadline forces, and a deadline that was over at the take-up, leave a
-        // pod its own.
-        if !deadlines.iter().any(fits) && (forced || !owns.contains(&grace)) {
+        // pod its own. So does a delete that only a person's order forces.
+        let is_bound =
+            forced && !self.is_forced_by_hand_alone((&instance, &pod.node), by, at, &deadlines);
+        if !deadlines.iter().any(fits) && (is_bound || !owns.contains(&grace)) {
             self.broken(
                 at,
                 format!("{} got a grace of {grace} s, its own is {own} s: {deadlines:?}", pod.name),

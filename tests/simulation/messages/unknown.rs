@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use sundown::sim::{
-    aws::{EventKind, HookResult, InstanceSpec, State, Verdict},
-    kube::{Away, Fault, Match, PodShape, PodSpec, Rule},
+use sundown::{
+    runtime::Clock,
+    sim::{
+        aws::{EventKind, HookResult, InstanceSpec, State, Verdict},
+        kube::{Away, Fault, Match, PodShape, PodSpec, Rule},
+    },
 };
 
 use super::{bodies, logs::Logs, tools::continuing_hook};
@@ -97,6 +100,29 @@ async fn c38_an_instance_of_ours_that_runs_is_waited_for_and_gets_heartbeats_unt
     assert!(stage.describes() <= 8, "{}", stage.describes());
     sundown.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_join_timeout_is_as_long_by_a_clock_that_differs_from_awss() {
+    let differs = Duration::from_secs(400);
+    for (seed, is_ahead) in [(930, true), (931, false)] {
+        let stage = Stage::new(seed);
+        let now = stage.clock.now();
+        let beginning = if is_ahead { now.plus(differs) } else { now.minus(differs) };
+        let sundown = stage.start_with_clock("sundown-0", &[], Clock::starting_at(beginning));
+        stage.pass(30).await;
+        let ours = stage.group_without_nodes("asg", 2, 60, &[continuing_hook("drain", 60)]);
+        stage.pass(1).await;
+        stage.world.aws.terminate(&ours[0], true);
+        stage.until(300, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
+        let after = completed_after(&stage, &ours[0]).unwrap();
+        assert!(
+            (235..=247).contains(&after),
+            "five minutes after its launch, which was a minute ago: {after} s"
+        );
+        sundown.stop().await;
+        stage.end();
+    }
 }
 
 #[tokio::test(start_paused = true)]

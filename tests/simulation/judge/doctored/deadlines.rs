@@ -33,6 +33,91 @@ async fn a_force_on_account_of_what_was_over_at_its_accept_is_seen() {
     breaks(&judge(&evidence), EARLY);
 }
 
+/// A pod with 30 s of its own is deleted with as many at `at`, whether a person has ordered to force
+/// its drain a second after the accept or not.
+fn forced_in_full(evidence: &Evidence, at: Moment, by_hand: bool) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    let (begun, from) = (evidence.begun, accepted(&evidence) + s(1));
+    if by_hand {
+        let is_written = |e: &&Entry| matches!(e.fact, Fact::Annotated { .. }) && e.at <= from;
+        let mut order = evidence.entries.iter().rfind(is_written).unwrap().fact.clone();
+        if let Fact::Annotated { annotations, .. } = &mut order {
+            annotations.insert("sundown.dev/force".to_owned(), "true".to_owned());
+        }
+        insert(&mut evidence, from, "kubectl", order);
+    }
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node: node_of(&evidence).1,
+    };
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    let forced = Fact::Deleted { pod, grace: 30, again: false, overrun: Vec::new() };
+    insert(&mut evidence, at, "sundown-0", forced);
+    judge(&evidence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_past_the_deadline_is_seen_unless_only_a_person_forces_the_drain() {
+    const GRACE: &str = "slow-0 got a grace of 30 s";
+    let evidence = reclaimed().await;
+    let at = accepted(&evidence);
+    // The notice came so long before its accept that its deadline is then.
+    let before = s(120) - evidence.terms.margin("spot");
+    let noticed = |later: u64| {
+        let mut evidence = evidence.clone();
+        let sent = (at - before + s(later)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        edit_bodies(&mut evidence, |body| body["time"] = json!(sent));
+        edit_first(&mut evidence, |entry| entry["time"] = json!(sent));
+        evidence
+    };
+    keeps(&forced_in_full(&noticed(0), at + s(5), true), GRACE, "the deadline was over");
+    breaks(&forced_in_full(&noticed(0), at + s(5), false), GRACE);
+    breaks(&forced_in_full(&noticed(8), at + s(5), true), GRACE);
+    breaks(&forced_in_full(&noticed(8), at + s(5), false), GRACE);
+    // The deadline passes in a pause.
+    let paused = |from: u64, to: u64| {
+        let mut evidence = noticed(8);
+        evidence.pauses = vec![(at + s(from), at + s(to))];
+        evidence
+    };
+    keeps(&forced_in_full(&paused(3, 12), at + s(14), true), GRACE, "it was over at the end");
+    breaks(&forced_in_full(&paused(3, 12), at + s(14), false), GRACE);
+    breaks(&forced_in_full(&paused(3, 4), at + s(14), true), GRACE);
+    // Without a notice that still counts, the drain only ends.
+    let mut ended = noticed(0);
+    let long_ago = (at - s(130)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    edit_bodies(&mut ended, |body| body["time"] = json!(long_ago));
+    edit_first(&mut ended, |entry| entry["time"] = json!(long_ago));
+    ended.terms.drain_timeout = 60;
+    keeps(&forced_in_full(&ended, at + s(45), true), GRACE, "--drain-timeout forces nothing");
+    breaks(&forced_in_full(&ended, at + s(45), false), GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_past_the_deadline_of_a_hook_is_seen_unless_aws_has_not_confirmed_it() {
+    const GRACE: &str = "slow-0 got a grace of 30 s";
+    let mut evidence = overdue().await;
+    let at = accepted(&evidence);
+    // The deadline is 55 s after the accept. No later heartbeat moves it.
+    let is_later = |c: &Call| c.api.ends_with("Heartbeat") && c.at > at + s(1);
+    evidence.calls.retain(|c| !is_later(c));
+    for action in &mut evidence.actions {
+        action.heartbeats.retain(|sent| *sent <= at + s(1));
+    }
+    breaks(&forced_in_full(&evidence, at + s(30), true), GRACE);
+    for call in evidence.calls.iter_mut().filter(|c| c.api.ends_with("Heartbeat")) {
+        call.outcome = Outcome::Error("ValidationError".to_owned());
+    }
+    keeps(&forced_in_full(&evidence, at + s(30), true), GRACE, "AWS knows no such action");
+    breaks(&forced_in_full(&evidence, at + s(30), false), GRACE);
+    breaks(&forced_in_full(&evidence, at + s(45), true), GRACE);
+    let (id, _) = node_of(&evidence);
+    evidence.changes.push(InstanceChange { id, state: State::ShuttingDown, at: at + s(20) });
+    breaks(&forced_in_full(&evidence, at + s(30), true), GRACE);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_heartbeat_for_it() {
     let mut evidence = hooked().await;

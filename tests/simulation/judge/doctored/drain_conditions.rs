@@ -66,6 +66,37 @@ async fn conditions_of_a_drain_that_are_not_ours_not_true_or_too_often_are_seen(
 }
 
 #[tokio::test(start_paused = true)]
+async fn conditions_that_follow_their_removal_at_once_are_seen_unless_another_process_leads() {
+    const TOO_SOON: &str = "were written again within 30 s";
+    let evidence = shown().await;
+    let is_shown = |state: &NodeState| state.drain.iter().any(Option::is_some);
+    let when_shown = when(&evidence, |f| matches!(f, Fact::NodeChanged(s) if is_shown(s)));
+    let removed = accepted(&evidence);
+    // The first write is at the accept: it removes the conditions of an earlier drain, or shows
+    // this one.
+    let written = |is_removal: bool, leads_since: Option<Moment>| {
+        let change = |e: &mut Evidence| {
+            edit_states_before(e, when_shown, |node| {
+                if node.annotations.contains_key(RECORD) != is_removal {
+                    node.drain[0] = Some(condition(RECORD));
+                }
+            });
+            if let Some(at) = leads_since {
+                let (lease, holder) = ("sundown".to_owned(), "sundown_another".to_owned());
+                insert(e, at, "sundown-1", Fact::LeaseHeld { lease, holder });
+            }
+        };
+        doctored(&evidence, change)
+    };
+    let between = removed + Duration::from_millis(1);
+    assert!(between < when_shown && when_shown < removed + s(20), "{removed} {when_shown}");
+    breaks(&written(true, None), TOO_SOON);
+    keeps(&written(true, Some(between)), TOO_SOON, "a removal does not show when it was");
+    breaks(&written(true, Some(removed - s(1))), TOO_SOON);
+    breaks(&written(false, Some(between)), TOO_SOON);
+}
+
+#[tokio::test(start_paused = true)]
 async fn conditions_that_do_not_show_the_drain_of_their_node_are_seen() {
     let evidence = shown().await;
     let hidden = |e: &mut Evidence| edit_states(e, |node| node.drain = [None, None]);

@@ -65,6 +65,45 @@ async fn an_event_that_evictions_wait_is_true_only_from_the_accept_to_the_first_
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_an_open_action_is_over_is_seen_also_of_a_node_that_claims_its_instance() {
+    const NOT_OVER: &str = "an Event is not true: Event { reason: \"LifecycleOver\"";
+    let evidence = hooked().await;
+    let at = accepted(&evidence) + s(2);
+    assert!(at + s(2) < evidence.actions[0].end.as_ref().unwrap().at, "the action is open");
+    let own = evidence.entries.iter().rev().find_map(|entry| match &entry.fact {
+        Fact::NodeChanged(state) if entry.at <= at => Some((**state).clone()),
+        _ => None,
+    });
+    let own = own.unwrap();
+    let (instance, _) = node_of(&evidence);
+    let with = |token: &str, claims: bool| {
+        let mut evidence = evidence.clone();
+        let (name, uid) = ("twin".to_owned(), "twin".to_owned());
+        if claims {
+            let twin = NodeState { name: name.clone(), uid, ..own.clone() };
+            insert(&mut evidence, at, "<scenario>", Fact::NodeChanged(twin.into()));
+        }
+        let record = json!({ "version": 1, "instance": instance, "interruptions": [{
+            "kind": "terminate-hook", "event": "one-more", "time": at.to_string(),
+            "accepted": at.to_string(), "group": "asg", "hook": "drain", "token": token,
+        }] });
+        let (node, provider_id) = (name, own.provider_id.clone());
+        let annotations = [(RECORD.to_owned(), record.to_string())].into();
+        let fact = Fact::Annotated { node, provider_id, annotations };
+        insert(&mut evidence, at, "kubectl", fact);
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("LifecycleOver".to_owned(), "Normal".to_owned());
+            (e.name, e.uid) = ("twin".to_owned(), "twin".to_owned());
+            (e.first, e.last) = (at, at);
+        })
+    };
+    let (open, none) = (&*evidence.actions[0].token, "00000000-0000-4000-8000-000000000009");
+    keeps(&with(none, true), NOT_OVER, "AWS never had the action that its record names");
+    breaks(&with(open, true), NOT_OVER);
+    breaks(&with(none, false), NOT_OVER);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_may_leave_a_pod_after_two_that_came_back_only_if_its_leader_misread_the_accept() {
     const NOT_EMPTY: &str = "an Event is not true: Event { reason: \"Drained\"";
     let hooked = hooked().await;

@@ -85,6 +85,49 @@ async fn an_action_whose_event_is_lost_is_completed_in_time_from_when_the_sweep_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_call_is_seen_unless_the_node_came_back_and_its_record_names_no_token() {
+    const LATE: &str = "after its end";
+    let mut evidence = hooked().await;
+    let (accepted, end) = (accepted(&evidence), evidence.actions[0].end.as_ref().unwrap().at);
+    evidence.actions[0].late_calls = vec![end + s(60)];
+    longer(&mut evidence, end + s(90));
+    evidence.terms.flags[0].1.push("--sweep-interval=30s".to_owned());
+    let came_back = |has_token: bool, added: Option<u64>, is_written: bool| {
+        let mut evidence = evidence.clone();
+        if !has_token {
+            // As if the sweep found it: AWS accepted a heartbeat before the accept.
+            evidence.actions[0].heartbeats.insert(0, accepted - s(1));
+            edit_records(&mut evidence, |record| {
+                record["interruptions"][0]["event"] = format!("sweep:{accepted}:drain").into();
+                record["interruptions"][0].as_object_mut().unwrap().remove("token");
+            });
+        }
+        let has_record = |e: &&Entry| {
+            e.at == accepted
+                && matches!(
+                    &e.fact,
+                    Fact::Annotated { annotations, .. }
+                        if annotations.contains_key("sundown.dev/record")
+                )
+        };
+        let again = evidence.entries.iter().find(has_record).unwrap().clone();
+        let (_, node) = node_of(&evidence);
+        if let Some(added) = added {
+            insert(&mut evidence, end + s(added), "<kubelet>", Fact::NodeAdded(node));
+        }
+        if is_written {
+            insert(&mut evidence, end + s(59), &again.by, again.fact);
+        }
+        judge(&evidence)
+    };
+    keeps(&came_back(false, Some(58), true), LATE, "the same hook may be open again");
+    breaks(&came_back(true, Some(58), true), LATE);
+    breaks(&came_back(false, None, true), LATE);
+    breaks(&came_back(false, Some(58), false), LATE);
+    breaks(&came_back(false, Some(61), true), LATE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_ignored_action_whose_event_is_lost_is_seen_unless_on_ignores_what_its_event_had_said() {
     const TIMED_OUT: &str = "timed out (60s)";
     const FORBIDDEN: &str = "was completed, which --on forbids";

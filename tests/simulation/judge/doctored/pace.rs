@@ -1,22 +1,19 @@
 //! Drains that wait for others.
 
+use std::collections::BTreeMap;
+
+use sundown::sim::aws::HealthNotice;
+
 use super::*;
 
+const RECORD: &str = "sundown.dev/record";
 const LIMITS: [&str; 2] = ["--max-drains-per-group=1", "--max-voluntary=1"];
 const TOO_MANY: &str = "were drained:";
 
 /// Two nodes of a group were drained at once, under no limit.
 async fn two_at_once() -> Evidence {
     let stage = Stage::new(11);
-    let instances = stage.group(2, 300);
-    for (n, instance) in instances.iter().enumerate() {
-        let node = stage.world.node_of(instance).unwrap();
-        for i in 0..2 {
-            let shape = PodShape { grace: Some(s(30)), stop: Some(s(25)), ..PodShape::default() };
-            let name = format!("web-{n}{i}");
-            stage.world.kube.add_pod(&PodSpec::on(node.as_str(), "load", &name).shape(shape));
-        }
-    }
+    let instances = with_slow_pods(&stage);
     let sundown = led(&stage, &["--drain-timeout=1h"]).await;
     stage.world.aws.terminate(&instances[0], true);
     stage.pass(10).await;
@@ -26,6 +23,41 @@ async fn two_at_once() -> Evidence {
         stage.until(120, "it is completed", is_over).await;
     }
     stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+/// A group of two instances, whose pods take 25 s to stop.
+fn with_slow_pods(stage: &Stage) -> Vec<String> {
+    let instances = stage.group(2, 300);
+    for (n, instance) in instances.iter().enumerate() {
+        let node = stage.world.node_of(instance).unwrap();
+        for i in 0..2 {
+            let shape = PodShape { grace: Some(s(30)), stop: Some(s(25)), ..PodShape::default() };
+            let name = format!("web-{n}{i}");
+            stage.world.kube.add_pod(&PodSpec::on(node.as_str(), "load", &name).shape(shape));
+        }
+    }
+    instances
+}
+
+/// The hardware of both machines of a group is degraded. AWS announces the change `late` seconds
+/// after its start, or an hour before.
+async fn both_degraded(late: Option<u64>) -> Evidence {
+    let stage = Stage::new(14);
+    let instances = with_slow_pods(&stage);
+    let sundown = led(&stage, &["--drain-timeout=1h"]).await;
+    for (n, instance) in instances.iter().enumerate() {
+        let now = stage.clock.now();
+        let start = late.map_or(now + s(3600), |late| now - s(late));
+        stage.world.aws.health(&HealthNotice {
+            code: "AWS_EC2_INSTANCE_HARDWARE_DEGRADED".to_owned(),
+            event: format!("AWS_EC2_INSTANCE_HARDWARE_DEGRADED_{n}"),
+            ..HealthNotice::retirement([instance.clone()], start)
+        });
+        stage.until(20, "it is drained", || stage.is_cordoned(instance)).await;
+        stage.pass(8).await;
+    }
+    stage.pass(60).await;
     ended(stage, sundown).await
 }
 
@@ -53,6 +85,53 @@ async fn a_second_node_that_is_drained_although_a_limit_is_reached_is_seen() {
     let mut short = flagged(evidence.clone(), LIMITS[0]);
     short.terms.drain_timeout = 300;
     keeps(&judge(&short), TOO_MANY, "a drain of five minutes waits for no other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_drains_for_scheduled_changes_at_once_are_seen_unless_the_time_of_the_changes_has_come()
+{
+    let planned = flagged(both_degraded(None).await, LIMITS[1]);
+    breaks(&judge(&planned), TOO_MANY);
+    let begun = flagged(both_degraded(Some(8)).await, LIMITS[1]);
+    keeps(&judge(&begun), TOO_MANY, "AWS may carry it out at any moment");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_counts_until_its_end_and_not_until_its_end_is_written() {
+    let evidence = flagged(two_at_once().await, LIMITS[1]);
+    let evicted = |other_than: &str| {
+        let mut all = evidence.entries.iter().filter_map(|entry| match &entry.fact {
+            Fact::Evicted { pod, .. } => Some((entry.at, pod.node.clone())),
+            _ => None,
+        });
+        all.find(|(_, node)| node != other_than).unwrap()
+    };
+    let (_, first) = evicted("");
+    let (second, _) = evicted(&first);
+    let gave_up = |ended: Moment, written: Moment| {
+        let mut evidence = evidence.clone();
+        let mut all = evidence.entries.iter().filter_map(|entry| match &entry.fact {
+            Fact::Annotated { node, provider_id, annotations } if *node == first => {
+                Some((provider_id.clone(), annotations.clone()))
+            }
+            _ => None,
+        });
+        let has_record = |(_, annotations): &(String, BTreeMap<String, String>)| {
+            annotations.contains_key(RECORD)
+        };
+        let (provider_id, mut annotations) = all.find(has_record).unwrap();
+        let mut record: Value = serde_json::from_str(&annotations[RECORD]).unwrap();
+        record["released"] = json!({ "at": ended.to_string(), "outcome": "unreachable" });
+        annotations.insert(RECORD.to_owned(), record.to_string());
+        let node = first.clone();
+        let fact = Fact::Annotated { node, provider_id, annotations };
+        insert(&mut evidence, written, "sundown-0", fact);
+        judge(&evidence)
+    };
+    breaks(&judge(&evidence), TOO_MANY);
+    keeps(&gave_up(second, second + s(1)), TOO_MANY, "its end is written a second later");
+    breaks(&gave_up(second + s(5), second + s(6)), TOO_MANY);
+    breaks(&gave_up(second - s(60), second + s(1)), TOO_MANY);
 }
 
 #[tokio::test(start_paused = true)]
