@@ -33,6 +33,25 @@ fn for_unknown(record: &Record, limits: Limits) -> Limits {
     }
 }
 
+/// No pod is forced if only requests ask for its eviction, unless requests may force. The end of the
+/// drain stays.
+fn without_force_for_requests(
+    limits: Limits,
+    interruptions: &[InterruptionFacts],
+    settings: &LimitSettings,
+) -> Limits {
+    let evicts = |is_request: bool| {
+        interruptions
+            .iter()
+            .any(|facts| facts.is_request() == is_request && facts.response.evicts())
+    };
+    if !settings.requests_may_force && evicts(true) && !evicts(false) {
+        Limits { force_at: None, ..limits }
+    } else {
+        limits
+    }
+}
+
 /// Derives the deadlines of a drain from the facts of its record. `resumed_at`: see [`resumed_at`].
 /// `proved`: the event IDs of stale interruptions that AWS has confirmed; while every interruption
 /// is stale and unproved, there is no deadline. `record_clock`: the clock with which the record was
@@ -71,6 +90,7 @@ pub fn limits_of(
     let limits = lifecycle::limits(&sure, hook_facts, resumed_at, settings);
     let limits = lifecycle::with_settings(limits, interruptions, hook_facts, settings);
     let limits = lifecycle::with_response(limits, interruptions);
+    let limits = without_force_for_requests(limits, interruptions, settings);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 

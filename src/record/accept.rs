@@ -11,7 +11,7 @@ use super::{
     life::remove_orders,
     new_entry::NewEntry,
     patch::NodePatch,
-    requests::{is_asked, is_only_requested, with_requests_of},
+    requests::{asked, is_only_requested, with_requests_of},
     schema::Entry,
     status,
 };
@@ -133,7 +133,9 @@ pub enum Accept {
 ///   every interruption that cordons the Node, except a recommendation. The new record keeps the
 ///   requests that still ask.
 /// - A request is accepted only while the Node has its annotation and its deadline is ahead. It
-///   replaces one of the same name. While a record is doubtful, it waits.
+///   replaces one of the same name. While a record is doubtful, it waits, and so it does while a
+///   released record has more than requests. If its deadline has passed and the machine has booted
+///   since it was accepted, the Node is cordoned for it.
 /// - If the record belongs to this instance and names this event, the interruption is a repeat.
 ///
 /// The taint shows the most urgent kind of all interruptions that have joined. A new record removes
@@ -159,11 +161,16 @@ pub fn accept(
         // It was moved or canceled since, or was accepted before.
         return Accept::Repeat;
     }
-    if matches!(&interruption.cause, Cause::Request(request) if !is_asked(node, request, now)) {
-        return Accept::Repeat;
-    }
-    let new = NewEntry::new(interruption, now, options);
     let found = status(node, Some(&interruption.instance));
+    let mut options = *options;
+    if let Cause::Request(request) = &interruption.cause {
+        match asked(node, request, &found, now) {
+            Some(strongest) => options.response = options.response.min(strongest),
+            None => return Accept::Repeat,
+        }
+    }
+    let options = &options;
+    let new = NewEntry::new(interruption, now, options);
     // Unless the record is void, the instance may still end, even if its record is lost. So the
     // patch must not weaken the taint.
     let may_still_end = !matches!(found, RecordStatus::Void { .. });
@@ -175,6 +182,12 @@ pub fn accept(
             if planned.is_some() || !new.is_in(&record) =>
         {
             (new.fresh(node, before_us(node, &record)), false)
+        }
+        // The restore of the Node makes sure that the instance has left its warm pool.
+        RecordStatus::Void { record, why: VoidReason::Rebooted }
+            if new.is_request() && record.pool_group().is_some() =>
+        {
+            return Accept::Repeat;
         }
         RecordStatus::Void { record, .. }
             if planned.is_some() || new.is_request() || !new.is_in(&record) =>
@@ -259,11 +272,12 @@ pub fn accept(
 /// for.
 fn replaces_ended(new: &NewEntry, record: &Record, node: &Node, is_waiting_change: bool) -> bool {
     // The instance did not go, and only a person keeps the Node as it is.
-    let begins_anew =
-        record.is_held() && (is_waiting_change || new.is_request() || !new.is_in(record));
-    let is_another_request = new.is_request() && !new.is_in(record) && is_only_requested(record);
+    let begins_anew = record.is_held() && (is_waiting_change || !new.is_in(record));
+    if new.is_request() {
+        // If it replaced what AWS has announced, its end would uncordon a node that AWS takes.
+        return begins_anew || (!new.is_in(record) && is_only_requested(record));
+    }
     begins_anew
-        || is_another_request
         || new.outranks_requests(record)
         || new.brings_an_action_after(record)
         || new.is_stronger_than(record)

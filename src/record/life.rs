@@ -123,17 +123,22 @@ fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
     if matches!(status(node, None), RecordStatus::Void { .. }) {
         return None;
     }
+    let which = match after {
+        After::ReleasedByHand(_) => MayAskAgain::Gone,
+        _ => MayAskAgain::All,
+    };
+    let kept = || without_requests(record.clone(), node, which);
     let held = match (&record.released, after) {
         (Some(released), _) if released.held => return None,
-        (Some(_), _) => record.clone(),
+        (Some(_), _) => kept(),
         (
             None,
             After::Released(released) | After::ReleasedByHand(released) | After::Lost(released),
-        ) => marked_released(record.clone(), released),
+        ) => marked_released(kept(), released),
         // When it ended is not known.
         (None, After::Removed | After::Booted { .. }) => {
             let at = record.known().map(|known| known.accepted).max()?;
-            marked_released(record.clone(), &Released::new(at, "released"))
+            marked_released(kept(), &Released::new(at, "released"))
         }
     };
     let mut patch = NodePatch::new(node);

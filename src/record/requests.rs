@@ -23,13 +23,13 @@
 //! All times are by AWS's clock.
 
 use super::{
-    Accept, AcceptOptions, PlanTime, Planned, Record, RecordStatus, accept,
+    Accept, AcceptOptions, PlanTime, Planned, Record, RecordStatus, VoidReason, accept,
     schema::{Entry, KnownEntry},
     status,
 };
 use crate::domain::{
     Asking, DrainRequest, InstanceId, Interruption, InterruptionFacts, Kind, MAX_REQUESTS, Moment,
-    Node, RequestProblem,
+    Node, RequestProblem, Response,
 };
 
 /// Whether a request that the record of the Node holds still asks, as the first table above shows.
@@ -203,10 +203,25 @@ pub fn request_changes(
     }
 }
 
-/// Whether [`accept`] may take this request: this version of the Node has it with the same fields,
-/// and its deadline is ahead.
-pub(super) fn is_asked(node: &Node, request: &DrainRequest, now: Moment) -> bool {
-    node.asks_with(&request.event_id()) && request.check_deadline(now).is_ok()
+/// The strongest response with which [`accept`] may take this request. `None`: it may not, because
+/// this version of the Node does not have it with the same fields, or its deadline has passed. `found`:
+/// the record of the Node. If the record is void because the machine has booted, and names this very
+/// request, the request still holds the node after its deadline, but evicts no more pods.
+pub(super) fn asked(
+    node: &Node,
+    request: &DrainRequest,
+    found: &RecordStatus,
+    now: Moment,
+) -> Option<Response> {
+    let event = request.event_id();
+    if !node.asks_with(&event) {
+        return None;
+    }
+    if request.check_deadline(now).is_ok() {
+        return Some(Response::Drain);
+    }
+    let RecordStatus::Void { record, why: VoidReason::Rebooted } = found else { return None };
+    record.known().any(|known| known.event == event).then_some(Response::Cordon)
 }
 
 /// Whether the record has at least one request, and beside requests only recommendations: nothing

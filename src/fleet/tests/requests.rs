@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    domain::{Cause, Interruption, InterruptionFacts, KEEP_CORDONED, NodeRequests},
+    domain::{Cause, Interruption, InterruptionFacts, KEEP_CORDONED, NodeRequests, Response},
     record::{
         AcceptOptions, EndReason, Refusal,
         tests::{hook, node, release_node, spot, take_on_with},
@@ -204,6 +204,32 @@ fn a_request_takes_no_time_from_a_notice_and_gives_it_none() {
             assert!(no_later(forcing.force_at, alone.force_at), "{notice:?} {request:?}");
             assert!(no_later(forcing.end_at, alone.end_at), "{notice:?} {request:?}");
         }
+    }
+}
+
+#[test]
+fn a_request_forces_no_pod_by_the_deadline_of_a_notice_that_evicts_none() {
+    let limits = |all: &[InterruptionFacts], may_force| {
+        let settings = LimitSettings { requests_may_force: may_force, ..LimitSettings::default() };
+        limits_of(&settings, all, &BTreeMap::new(), at(0), &BTreeSet::new(), None)
+    };
+    let facts = |interruption: &Interruption, response| InterruptionFacts {
+        response,
+        ..InterruptionFacts::new(interruption, &id(INSTANCE), None, at(0), false)
+    };
+    let request = crate::domain::DrainRequest::read("a", "").unwrap().interruption(&id(INSTANCE));
+    let request = facts(&request, Response::Drain);
+    let notice = |response| facts(&spot("e1", 0), response);
+    for (of_notice, may_force, forces) in [
+        (Response::Cordon, false, false),
+        (Response::Cordon, true, true),
+        (Response::Drain, false, true),
+    ] {
+        let both = limits(&[notice(of_notice), request.clone()], may_force);
+        assert_eq!(both.force_at.is_some(), forces, "{of_notice:?} {may_force}");
+        assert_eq!(both.response, Response::Drain);
+        let alone = limits(&[notice(of_notice)], may_force);
+        assert_eq!(both.end_at, alone.end_at, "{of_notice:?} {may_force}");
     }
 }
 

@@ -270,3 +270,48 @@ fn an_older_version_keeps_the_entry_of_a_request() {
     assert_eq!(Record::read(&record.write()).unwrap(), record);
     assert!(record.write().contains("\"reason\":\"x\""));
 }
+
+#[test]
+fn a_request_never_replaces_the_record_of_a_node_that_aws_takes() {
+    let cordon = AcceptOptions { response: Response::Cordon, ..AcceptOptions::default() };
+    let notice = take_on_with(&node(), &spot("e1", 0), 0, &cordon).unwrap();
+    let pooled = release_node(&take_on(&node(), &to_pool(), 105).unwrap(), 200);
+    let booted = Node { boot_id: Some("boot-2".into()), ..pooled.clone() };
+    assert!(matches!(status(&booted, None), RecordStatus::Void { .. }));
+    for node in [release_node(&notice, 100), pooled, booted] {
+        for value in ["", "deadline=2026-01-01T00:20:00Z"] {
+            let (_, names) = accept_all(&asks(&node, &[("a", value)]), 300);
+            assert_eq!(names, Vec::<String>::new(), "{:?}", node.record());
+        }
+    }
+}
+
+#[test]
+fn a_release_by_hand_lasts_also_while_a_person_keeps_the_node_cordoned() {
+    let (taken, _) = accept_all(&asks(&node(), &[("a", "")]), 0);
+    let mut kept = taken;
+    kept.annotations.insert(KEEP_CORDONED, "true");
+    let after = written(ended(&kept, EndReason::ByHand, &[]), &kept);
+    assert!(after.unschedulable);
+    assert_eq!(accept_all(&after, 1000).1, Vec::<String>::new());
+    assert_eq!(accept_all(&asks(&after, &[("a", "reason=now")]), 1000).1, ["a"]);
+}
+
+#[test]
+fn after_a_boot_a_request_whose_deadline_has_passed_keeps_the_node_cordoned() {
+    let asking = asks(&node(), &[("a", "deadline=2026-01-01T00:01:00Z")]);
+    let (taken, _) = accept_all(&asking, 0);
+    for taken in [taken.clone(), release_node(&taken, 61)] {
+        let booted = Node { boot_id: Some("boot-2".into()), ..taken };
+        let (again, names) = accept_all(&booted, 200);
+        assert_eq!(names, ["a"]);
+        let record = Record::read(again.record().unwrap()).unwrap();
+        assert_eq!((record.response(), again.unschedulable), (Response::Cordon, true));
+        let back = asks(&again, &[]);
+        assert_eq!(gone(&back, 201), ["a"]);
+    }
+    // A request that was never accepted is still refused.
+    let booted = Node { boot_id: Some("boot-2".into()), ..accept_all(&asking, 0).0 };
+    let other = asks(&booted, &[("a", "deadline=2026-01-01T00:02:00Z")]);
+    assert_eq!(accept_all(&other, 200).1, Vec::<String>::new());
+}
