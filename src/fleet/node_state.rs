@@ -322,8 +322,13 @@ impl Fleet {
     pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
         let record = self.merge_patch(name, node, record);
         let Some(state) = self.drains.get(name) else { return };
-        let has_kept_pods = !state.is_draining() && !state.record.response().evicts();
-        if has_kept_pods && record.response().evicts() {
+        let has_kept_pods = !state.is_draining() && !state.limits.response.evicts();
+        let evicts = |facts: &InterruptionFacts| {
+            facts.response.evicts() && !state.disproved.contains(&facts.event_id)
+        };
+        let asks_for_evictions =
+            || record.has_unknown() || record.interruptions(&state.instance).iter().any(evicts);
+        if has_kept_pods && asks_for_evictions() {
             // The node was only tainted or cordoned so far. Its completion, which is under way,
             // goes on by itself.
             let instance = state.instance.clone();

@@ -11,7 +11,7 @@ use super::{
     life::remove_orders,
     new_entry::NewEntry,
     patch::NodePatch,
-    requests::{asked, is_only_requested, with_requests_of},
+    requests::{asked, is_only_requested, with_requests_of, without_gone_requests},
     schema::Entry,
     status,
 };
@@ -208,6 +208,7 @@ pub fn accept(
         }
         RecordStatus::Open(record) if new.adds_to(&record, options) => {
             let before = before_of(&record, node);
+            let record = without_gone_requests(record, node, now);
             // The record of a sick instance stays open after a boot. What joins it is of this boot:
             // with the earlier one, the record would be void.
             let known = record.boot.as_ref().and(node.boot_id.as_ref());

@@ -132,7 +132,14 @@ impl EndedDrain<'_> {
         if self.why == EndReason::NothingHolds && has_others() {
             return OnEnd::Reopen;
         }
-        let asks_for_more = record.response().evicts() && !self.record.response().evicts();
+        let evicts = |record: &Record| {
+            record.has_unknown()
+                || record
+                    .interruptions(self.instance)
+                    .iter()
+                    .any(|facts| facts.response.evicts() && !is_disproved(&facts.event_id))
+        };
+        let asks_for_more = evicts(&record) && !evicts(self.record);
         if self.why == EndReason::InstanceGoes && asks_for_more {
             return OnEnd::Reopen;
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     Before, Planned, Record, RecordStatus, Released, compat, ours,
     patch::NodePatch,
-    requests::{MayAskAgain, without_requests},
+    requests::{MayAskAgain, is_only_requested, without_gone_requests, without_requests},
     schema::KnownEntry,
     status,
 };
@@ -288,7 +288,14 @@ fn marked_released(mut record: Record, released: &Released) -> Record {
 
 /// The record of a drain that has ended, on a node whose instance ends. It gets the current boot
 /// ID: if the machine has booted during the drain, only its next boot means that it has come back.
+/// Requests that are gone leave it, so that a later notice is compared only with what still holds. A
+/// record of requests alone keeps them: they show that the Node is to be restored.
 fn ended_record(node: &Node, record: Record, released: &Released) -> Record {
+    let record = if is_only_requested(&record) {
+        record
+    } else {
+        without_gone_requests(record, node, released.at)
+    };
     let record = marked_released(record, released);
     Record { boot: node.boot_id.clone().or(record.boot), ..record }
 }

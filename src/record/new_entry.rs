@@ -8,7 +8,7 @@ use serde_json::Map;
 use super::{
     Before, MAX_INTERRUPTIONS, Record, VERSION,
     accept::AcceptOptions,
-    requests::{is_only_requested, is_same_requester},
+    requests::{is_only_requested, is_request, is_same_requester},
     schema::{Entry, KnownEntry},
 };
 use crate::domain::{
@@ -119,9 +119,8 @@ impl NewEntry {
     }
 
     /// Adds the interruption. A recommendation replaces older ones, and a request that of the same
-    /// name. If the record is full, the
-    /// interruption replaces the one with the weakest response among those without a lifecycle
-    /// action.
+    /// name. If the record is full, the interruption replaces a request, or without one, an
+    /// interruption without a lifecycle action: in both cases the one with the weakest response.
     pub(super) fn join(self, mut record: Record) -> Record {
         if self.is_recommendation() {
             record.interruptions.retain(|entry| {
@@ -136,9 +135,9 @@ impl NewEntry {
         if record.interruptions.len() >= MAX_INTERRUPTIONS {
             let without_action = record.interruptions.iter().enumerate().filter_map(|(at, e)| {
                 let Entry::Known(old) = e else { return None };
-                old.hook.is_none().then(|| (old.response(), at))
+                old.hook.is_none().then(|| (!is_request(old), old.response(), at))
             });
-            if let Some((_, at)) = without_action.min() {
+            if let Some((_, _, at)) = without_action.min() {
                 record.interruptions.remove(at);
             }
         }

@@ -251,6 +251,31 @@ pub(super) fn with_requests_of(old: &Record, fresh: Record, node: &Node, now: Mo
     Record { interruptions, ..fresh }
 }
 
+/// Whether a request of the record still asks. Deadlines before `now` do not count for a request that
+/// was changed since.
+pub(super) fn has_asking_request(record: &Record, node: &Node, now: Moment) -> bool {
+    let asks = |known: &KnownEntry| {
+        is_request(known) && state_of(node, &known.event, now) == RequestState::Asks
+    };
+    record.known().any(asks)
+}
+
+/// The record without the requests that are gone.
+pub(super) fn without_gone_requests(mut record: Record, node: &Node, now: Moment) -> Record {
+    record.interruptions.retain(|entry| match entry {
+        Entry::Known(known) => {
+            !is_request(known) || state_of(node, &known.event, now) == RequestState::Asks
+        }
+        Entry::Unknown(_) => true,
+    });
+    record
+}
+
+/// The entry is a request.
+pub(super) fn is_request(known: &KnownEntry) -> bool {
+    kind(known) == Some(Kind::Request)
+}
+
 /// Whether both are requests with the same name. If so, the later one replaces the earlier one.
 pub(super) fn is_same_requester(one: &KnownEntry, other: &KnownEntry) -> bool {
     let name = |known: &KnownEntry| {

@@ -12,6 +12,8 @@
 //! | a spot notice of a hibernation, or a state change `stopping` or `stopped` | EC2 reports it as `running`, and has stopped it since the notice: a state change in the record shows that, or a later launch time |
 //! | a spot notice of a stop | the same, if the boot ID is not known. A known one must change, and then the record is void |
 //!
+//! While a drain request of the record still asks, it holds the node. One that is gone does not count.
+//!
 //! A record with interruptions of several rows needs the answers of all these rows. Its lifecycle
 //! actions have ended, because Sundown releases a record only after that. The kubelet must have
 //! renewed its Lease after the drain ended and after the stop, and the Node must be Ready. Two
@@ -25,6 +27,7 @@ use std::{
 
 use super::{
     Record, RecordStatus, ours,
+    requests::{has_asking_request, is_request},
     schema::{Entry, KnownEntry},
     status,
 };
@@ -77,7 +80,7 @@ impl AwsAnswer<'_> {
 }
 
 /// What would show that the instance of `node` is back. `None`: nothing of Sundown's is on the
-/// Node, a person keeps it cordoned, its record is not released or does not count, or the table has
+/// Node, a person keeps it cordoned or asks for its drain, its record is not released or does not count, or the table has
 /// no row for it.
 #[must_use]
 pub fn awaited_return(node: &Node) -> Option<AwaitedReturn> {
@@ -87,10 +90,16 @@ pub fn awaited_return(node: &Node) -> Option<AwaitedReturn> {
         return None;
     }
     let since = record.released.as_ref()?.at;
+    if has_asking_request(&record, node, since) {
+        return None;
+    }
     let mut groups = BTreeSet::new();
     let mut stops = Vec::new();
     for entry in &record.interruptions {
         let Entry::Known(known) = entry else { return None };
+        if is_request(known) {
+            continue;
+        }
         match row(known, &record)? {
             Row::Group(group) => drop(groups.insert(group)),
             Row::Stop(shown) => stops.push((known.time, shown)),
@@ -121,10 +130,10 @@ enum Row {
     Stop(Option<Moment>),
 }
 
-/// Every interruption of the record has a row in the table.
+/// Every interruption of the record except requests has a row in the table.
 pub(super) fn has_a_row_for_all(record: &Record) -> bool {
     record.interruptions.iter().all(|entry| match entry {
-        Entry::Known(known) => row(known, record).is_some(),
+        Entry::Known(known) => is_request(known) || row(known, record).is_some(),
         Entry::Unknown(_) => false,
     })
 }

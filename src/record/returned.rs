@@ -12,9 +12,13 @@
 //! | there is no record, or none that counts for this machine | [`Returned::Nothing`] |
 //! | the sweep found the launch, and an interruption of the record has no row in the table of [`super::return_check`] | [`Returned::Nothing`] |
 //! | an interruption in the record happened when the event did, or later | [`Returned::Nothing`] |
+//! | open, and the record has only requests | [`Returned::Nothing`] |
+//! | released, and a request of the record still asks | [`Returned::Nothing`] |
 //! | released, and nothing that Sundown set is on the Node | [`Returned::Nothing`] |
 //! | released | [`Returned::RestoreNode`] |
 //! | open | [`Returned::EndDrain`] |
+//!
+//! Requests count only in the rows that name them.
 //!
 //! The sweep sees a launch only after it has begun. It began after the last round that did not show
 //! it, so that is its time in this table.
@@ -26,7 +30,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Record, RecordStatus, ours, return_check, schema::Entry, status};
+use super::{
+    Record, RecordStatus, ours,
+    requests::{has_asking_request, is_request},
+    return_check,
+    schema::Entry,
+    status,
+};
 use crate::domain::{Interruption, LifecycleAction, Moment, Node, Transition, is_sweep_event_id};
 
 /// What follows for a Node when an event reports that its instance goes into service.
@@ -40,7 +50,8 @@ pub enum Returned {
     EndDrain {
         /// Lifecycle actions that must not be open any longer before that.
         actions: Vec<LifecycleAction>,
-        /// The event IDs of the record's interruptions, none of which holds any longer.
+        /// The event IDs of the record's interruptions except requests. None of them holds any
+        /// longer.
         events: BTreeSet<String>,
     },
 }
@@ -59,11 +70,19 @@ pub fn returned(node: &Node, interruption: &Interruption, absent_at: Option<Mome
         is_all_before(record, time) && (!is_unreported || return_check::has_a_row_for_all(record))
     };
     match status(node, Some(instance)) {
-        RecordStatus::Open(record) if is_over(&record) => Returned::EndDrain {
-            actions: record.open_actions(instance),
-            events: record.known().map(|k| k.event.clone()).collect(),
-        },
-        RecordStatus::Released { record, .. } if ours(node, &record).any() && is_over(&record) => {
+        RecordStatus::Open(record) if is_over(&record) => {
+            let of_aws = record.known().filter(|known| !is_request(known));
+            let events: BTreeSet<_> = of_aws.map(|known| known.event.clone()).collect();
+            if events.is_empty() {
+                return Returned::Nothing;
+            }
+            Returned::EndDrain { actions: record.open_actions(instance), events }
+        }
+        RecordStatus::Released { record, .. }
+            if ours(node, &record).any()
+                && is_over(&record)
+                && !has_asking_request(&record, node, time) =>
+        {
             Returned::RestoreNode
         }
         _ => Returned::Nothing,
@@ -79,11 +98,11 @@ pub fn waits_to_end_again(state: Option<&str>) -> bool {
     state.is_some_and(|state| Transition::Terminating.holds(state))
 }
 
-/// All interruptions in the record happened before `time`. An entry that cannot be read may be
-/// later.
+/// All interruptions in the record happened before `time`, except requests. An entry that cannot be
+/// read may be later.
 fn is_all_before(record: &Record, time: Moment) -> bool {
     record.interruptions.iter().all(|entry| match entry {
-        Entry::Known(known) => known.time < time,
+        Entry::Known(known) => is_request(known) || known.time < time,
         Entry::Unknown(_) => false,
     })
 }

@@ -179,6 +179,15 @@ pub(crate) fn kinds(node: &Node) -> Vec<Option<Kind>> {
         .collect()
 }
 
+/// The Node with the request `a`, which Sundown has accepted.
+fn requested(node: &Node) -> Node {
+    let mut requests = NodeRequests::default();
+    requests.add("drain.sundown.dev/a", "");
+    let asking = Node { requests: Some(Box::new(requests)), ..node.clone() };
+    let request = DrainRequest::read("a", "").unwrap().interruption(&id(INSTANCE));
+    take_on(&asking, &request, 105).unwrap()
+}
+
 /// The terminate hook of an instance that goes into its warm pool.
 fn to_pool() -> Interruption {
     let mut action = hook("e1", 100, "drain", "t1");

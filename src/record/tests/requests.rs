@@ -198,6 +198,10 @@ fn a_person_releases_a_node_and_it_is_drained_again_only_when_the_request_change
     assert_eq!(facts(&after).len(), 1, "what is gone leaves the record");
     assert_eq!(accept_all(&after, 1000).1, Vec::<String>::new());
     assert_eq!(accept_all(&asks(&after, &[("a", "reason=now")]), 1000).1, ["a"]);
+    let with_b = written(ended(&taken, EndReason::ByHand, &[]), &taken);
+    assert_eq!(accept_all(&with_b, 1000).1, Vec::<String>::new());
+    let changed = asks(&with_b, &[("a", "reason=now"), ("b", "")]);
+    assert_eq!(accept_all(&changed, 1000).1, ["a", "b"], "the new drain is for all requests");
     let removed = asks(&after, &[]);
     let over = RequestChanges::Over { names: vec!["a".to_owned()], is_drained: false };
     assert_eq!(changes(&removed, 1000), over, "only the record is left");
@@ -314,4 +318,43 @@ fn after_a_boot_a_request_whose_deadline_has_passed_keeps_the_node_cordoned() {
     let booted = Node { boot_id: Some("boot-2".into()), ..accept_all(&asking, 0).0 };
     let other = asks(&booted, &[("a", "deadline=2026-01-01T00:02:00Z")]);
     assert_eq!(accept_all(&other, 200).1, Vec::<String>::new());
+}
+
+#[test]
+fn requests_push_no_notice_out_of_a_record() {
+    let mut drained = take_on(&node(), &spot("e1", 0), 0).unwrap();
+    let reason = format!("reason={}", "x".repeat(200));
+    for n in 0..70 {
+        let name = format!("r{n}");
+        drained = accept_all(&asks(&drained, &[(name.as_str(), &reason)]), 1).0;
+    }
+    let held = facts(&drained);
+    assert_eq!((held.len(), held[0].kind), (2, Some(Kind::Spot)), "the others are gone");
+    assert!(take_on(&drained, &hook("e2", 5, "drain", "t"), 5).is_some(), "there is room");
+}
+
+#[test]
+fn a_request_that_was_gone_at_the_end_of_a_drain_makes_no_later_notice_a_repeat() {
+    let cordon = AcceptOptions { response: Response::Cordon, ..AcceptOptions::default() };
+    let change = take_on_with(&node(), &spot("e1", 0), 0, &cordon).unwrap();
+    let (both, names) = accept_all(&asks(&change, &[("a", "")]), 1);
+    assert_eq!(names, ["a"]);
+    let event = facts(&both).last().unwrap().event_id.clone();
+    let alone = asks(&both, &[]);
+    let after = written(ended(&alone, EndReason::InstanceGoes, &[&event]), &alone);
+    assert_eq!(facts(&after).len(), 1);
+    assert!(take_on(&after, &spot("e2", 600), 600).is_some());
+    // A drain that had no evictions for what holds is not reopened for what is gone.
+    let record = Record::read(change.record().unwrap()).unwrap();
+    let disproved = [event].into();
+    let drain = EndedDrain {
+        instance: &id(INSTANCE),
+        record: &record,
+        why: EndReason::InstanceGoes,
+        disproved: &disproved,
+        done: &std::collections::BTreeSet::new(),
+    };
+    let at_end = drain.on_end(&alone, |_| Vec::new(), &Released::new(at(500), "not_evicted"));
+    assert!(matches!(at_end, OnEnd::Write { .. }), "{at_end:?}");
+    assert_eq!(drain.on_end(&both, |_| Vec::new(), &Released::new(at(500), "x")), OnEnd::Reopen);
 }

@@ -218,3 +218,11 @@ fn the_second_look_comes_fifteen_seconds_after_the_first() {
     sightings.keep(&[]);
     assert_eq!(next(&sightings, 1), at(61));
 }
+
+#[test]
+fn a_request_that_is_gone_keeps_no_instance_waiting_for_its_return_and_one_that_asks_does() {
+    let asking = released_on(&requested(&node()), &[spot_action("e2", 100, SpotAction::Hibernate)]);
+    assert_eq!(awaited_return(&asking), None);
+    let gone = Node { requests: None, ..asking };
+    assert!(awaited_return(&gone).is_some());
+}

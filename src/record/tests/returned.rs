@@ -132,3 +132,22 @@ fn an_instance_ends_again_only_if_its_group_shows_it_waiting_in_a_terminate_hook
         assert_eq!(waits_to_end_again(state), waits, "{state:?}");
     }
 }
+
+#[test]
+fn a_request_holds_the_node_of_an_instance_that_is_back_until_it_is_gone() {
+    let late = out_of_pool(Some(500));
+    let alone = requested(&node());
+    let both = take_on(&alone, &hook("e1", 300, "drain", "t1"), 301).unwrap();
+    let gone = |node: &Node| Node { requests: None, ..node.clone() };
+    for (case, node, expected) in [
+        ("open, a request alone", alone.clone(), "nothing"),
+        ("open, with an action", both.clone(), "end the drain"),
+        ("released, and it asks", release_node(&both, 400), "nothing"),
+        ("released, and it is gone", gone(&release_node(&both, 400)), "restore"),
+        ("released, a request alone", release_node(&alone, 400), "nothing"),
+    ] {
+        assert_eq!(answer(&node, &late).0, expected, "{case}");
+    }
+    let Returned::EndDrain { events, .. } = returned(&both, &late, None) else { panic!() };
+    assert_eq!(events.into_iter().collect::<Vec<_>>(), ["e1"], "the request holds on");
+}
