@@ -13,7 +13,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Planned, Record, RecordStatus, schema::KnownEntry, status};
+use super::{
+    Planned, Record, RecordStatus, requests::is_only_requested, schema::KnownEntry, status,
+};
 use crate::domain::{
     Cause, GroupName, IMPAIRED, ImpairedStatus, Interruption, Kind, LastSickness, Moment, Node,
 };
@@ -105,6 +107,11 @@ pub fn impaired_status(node: &Node) -> ImpairedStatus {
         | RecordStatus::Released { has_our_changes: false, .. } => ImpairedStatus::Free,
         RecordStatus::Open(record) if is_for_sickness(&record, node) => ImpairedStatus::Draining,
         RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::OnlyTainted,
+        RecordStatus::Open(record) | RecordStatus::Released { record, .. }
+            if is_only_requested(&record) =>
+        {
+            ImpairedStatus::Free
+        }
         RecordStatus::Released { record, has_our_changes: true }
             if is_for_sickness(&record, node) =>
         {

@@ -6,6 +6,7 @@
 //! | the Node | EC2 is asked |
 //! | --- | --- |
 //! | is Ready, or has no providerID of EC2 | no |
+//! | has a record of drain requests alone | yes |
 //! | has an open record, or one that may be open: its drain goes on | no |
 //! | has a released record, and Sundown's cordon and taint | no |
 //! | anything else | yes, and the answer `stopping` or `shutting-down` counts as its state change |
@@ -13,7 +14,7 @@
 //! Sundown does nothing about an instance that is already stopped or terminated: nothing runs
 //! there, and the cloud controller deletes the Node.
 
-use super::{RecordStatus, status};
+use super::{RecordStatus, requests::is_only_requested, status};
 use crate::domain::{
     Cause, InstanceId, InstanceState, Interruption, Moment, Node, Ready, sweep_event_id,
 };
@@ -29,8 +30,11 @@ pub fn may_end_unreported(node: &Node) -> bool {
     }
     match status(node, None) {
         RecordStatus::None | RecordStatus::Damaged(_) | RecordStatus::Void { .. } => true,
-        RecordStatus::Released { has_our_changes, .. } => !has_our_changes,
-        RecordStatus::Open(_) | RecordStatus::Doubtful { .. } => false,
+        RecordStatus::Released { record, has_our_changes } => {
+            !has_our_changes || is_only_requested(&record)
+        }
+        RecordStatus::Open(record) => is_only_requested(&record),
+        RecordStatus::Doubtful { .. } => false,
     }
 }
 

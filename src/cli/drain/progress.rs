@@ -91,15 +91,22 @@ impl Progress {
         }
         let node = &found.node;
         let is_old = asked.record_before.as_deref().is_some_and(|text| node.record() == Some(text));
+        let waiting = || refusal.map_or(Self::Waiting, |why| Self::Refused(why.to_owned()));
         match record::status(node, None) {
             RecordStatus::Released { record, .. } if !is_old => {
                 let outcome = record.released().map(|released| released.outcome.clone());
                 Self::Ended(outcome.unwrap_or_default())
             }
-            RecordStatus::Open(record) if !record.response().evicts() => Self::Cordoned,
+            RecordStatus::Open(record) if !record.response().evicts() => {
+                let event = asked.request.event_id();
+                let accepted = record.interruptions(record.instance());
+                // Until then, the cordon may be of an interruption that ends sooner.
+                let is_accepted = accepted.iter().any(|facts| facts.event_id == event);
+                if is_accepted && record.response().cordons() { Self::Cordoned } else { waiting() }
+            }
             RecordStatus::Open(_) if node.paused() => Self::Paused,
             RecordStatus::Open(_) => Self::Draining,
-            _ => refusal.map_or(Self::Waiting, |why| Self::Refused(why.to_owned())),
+            _ => waiting(),
         }
     }
 
@@ -188,9 +195,21 @@ mod tests {
     const NOW: &str = "2026-01-31T16:00:00Z";
     const OPEN: &str = r#"{"version":1,"instance":"i-0123456789abcdef0","interruptions":[
         {"kind":"spot","time":"2026-01-31T16:00:00Z","accepted":"2026-01-31T16:00:00Z"}]}"#;
+    const PREFER: &str = r#"{"version":1,"instance":"i-0123456789abcdef0","interruptions":[
+        {"kind":"rebalance","time":"2026-01-31T16:00:00Z","accepted":"2026-01-31T16:00:00Z",
+        "response":"prefer"}]}"#;
     const CORDON: &str = r#"{"version":1,"instance":"i-0123456789abcdef0","interruptions":[
         {"kind":"rebalance","time":"2026-01-31T16:00:00Z","accepted":"2026-01-31T16:00:00Z",
         "response":"cordon"}]}"#;
+
+    fn cordoned_for(asked: &Asked) -> String {
+        let event = asked.request.event_id();
+        format!(
+            r#"{{"version":1,"instance":"i-0123456789abcdef0","interruptions":[
+            {{"kind":"request","event":"{event}","time":"2026-01-31T16:00:00Z",
+            "accepted":"2026-01-31T16:00:00Z","response":"cordon"}}]}}"#
+        )
+    }
 
     fn released(outcome: &str) -> String {
         format!(
@@ -227,7 +246,9 @@ mod tests {
             (Some("damaged"), value, false, Progress::Waiting),
             (Some(OPEN), value, false, Progress::Draining),
             (Some(OPEN), value, true, Progress::Paused),
-            (Some(CORDON), value, false, Progress::Cordoned),
+            (Some(PREFER), value, false, Progress::Waiting),
+            (Some(CORDON), value, false, Progress::Waiting),
+            (Some(&*cordoned_for(&fresh)), value, false, Progress::Cordoned),
             (Some(&*released("empty")), value, false, Progress::Ended("empty".to_owned())),
             (Some(OPEN), None, false, Progress::Removed),
             (Some(OPEN), Some("stage=cordon"), false, Progress::Replaced),

@@ -151,3 +151,12 @@ fn what_ends_the_machine_is_drained_for_although_the_drain_of_the_sick_instance_
         assert!(take_on(&spot_before, &spot("t", 800), 801).is_none(), "it was drained for an end");
     }
 }
+
+#[test]
+fn a_record_of_requests_alone_hides_no_sick_instance() {
+    let asked = requested(&node());
+    assert_eq!(impaired_status(&asked), ImpairedStatus::Free);
+    assert_eq!(impaired_status(&release_node(&asked, 200)), ImpairedStatus::Free);
+    let with_spot = take_on(&asked, &spot("e1", 110), 110).unwrap();
+    assert_eq!(impaired_status(&with_spot), ImpairedStatus::OtherInterruption);
+}

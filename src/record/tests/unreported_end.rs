@@ -11,6 +11,8 @@ fn ec2_is_asked_about_nodes_that_are_not_ready_and_not_drained() {
     let mut back = released.clone();
     back.unschedulable = false;
     back.taints.retain(|taint| taint.key != TAINT);
+    let asked = requested(&node());
+    let asked_and_released = release_node(&asked, 200);
     let mut damaged = node();
     set_record(&mut damaged, "{");
     for (case, node, expected) in [
@@ -20,6 +22,8 @@ fn ec2_is_asked_about_nodes_that_are_not_ready_and_not_drained() {
         ("no providerID", Node { instance: None, ..silent(node()) }, false),
         ("in a drain", silent(open), false),
         ("after a drain", silent(released), false),
+        ("in a drain that only people ask for", silent(asked), true),
+        ("after such a drain", silent(asked_and_released), true),
         ("restored after a drain", silent(back), true),
         ("a damaged record", silent(damaged), true),
     ] {
