@@ -195,6 +195,8 @@ impl Drain {
         let order = entry.order(&rules, now, evict);
         if order.is_none() {
             entry.requested = Desired::Nothing;
+        } else {
+            entry.awaits_answer = true;
         }
         if let Some(order) = &order {
             self.sent(order, now);
@@ -241,10 +243,12 @@ impl Drain {
         self.view.listed_at.is_some() && self.tally.terminating == self.tally.left
     }
 
-    /// Whether a pod that counts is terminating, as far as is known.
+    /// Whether a pod of the node may be ending because of this drain: one that counts is terminating,
+    /// or its eviction was accepted and may still show its effect, or an order has no answer yet. Of
+    /// an eviction whose answer was lost, only a deletion time counts.
     #[must_use]
-    pub const fn has_terminating_pods(&self) -> bool {
-        self.tally.terminating > 0
+    pub fn disrupts_pods(&self) -> bool {
+        self.tally.terminating > 0 || self.pods.values().any(|entry| entry.is_disrupted())
     }
 
     /// The limits in force.
@@ -528,6 +532,7 @@ impl Drain {
         let rules = self.rules(now);
         self.note_wishes(uid, &rules);
         let Some(entry) = self.pods.get_mut(uid) else { return };
+        let before = entry.tally();
         match entry.follow_namespace(now, &rules.settings) {
             Some(NamespaceStep::Begins) => self.effects.push(Effect::AskNamespaces),
             Some(NamespaceStep::EndsInVain) => {
@@ -536,7 +541,6 @@ impl Drain {
             }
             None => {}
         }
-        let before = entry.tally();
         entry.apply_time(&rules);
         self.tally.replace(before, entry.tally());
         self.view.missed |=
@@ -602,6 +606,9 @@ impl Drain {
         let class = classify(answer);
         let limits = self.confirmed_limits();
         self.was_answered(order, answer, class);
+        if let Some(entry) = self.pods.get_mut(order.uid()) {
+            entry.awaits_answer = false;
+        }
         if class == Class::Accepted {
             self.evicted_at = Some(now);
         }

@@ -25,11 +25,16 @@ impl Disposition {
     ///
     /// Finished pods stay: their logs and status are useful, and they hold no resources. A finished
     /// pod with a deletion time still holds its volumes until the kubelet has removed its object.
+    /// The machine must not go in the middle of a grace period that an earlier leader has begun, so
+    /// a terminating pod counts although it is to be left alone now.
     fn initial(pod: &Pod, settings: &Settings) -> Self {
-        if pod.phase.is_finished() && pod.deletion.is_none() {
-            Self::Untouched
-        } else {
-            Self::by_kind(pod, settings)
+        let is_terminating = pod.deletion.is_some();
+        if pod.phase.is_finished() && !is_terminating {
+            return Self::Untouched;
+        }
+        match Self::by_kind(pod, settings) {
+            Self::Untouched if is_terminating && !stays_by_kind(pod, settings) => Self::Counts,
+            kind => kind,
         }
     }
 
@@ -48,6 +53,13 @@ impl Disposition {
             Self::Counts
         }
     }
+}
+
+/// Whether it stays whatever it asks for and whatever the rules say: as a mirror pod, by its
+/// toleration, or as the pod of a DaemonSet.
+fn stays_by_kind(pod: &Pod, settings: &Settings) -> bool {
+    let is_daemon = pod.owner.as_ref().is_some_and(|owner| owner.is_daemon_set());
+    pod.mirror || pod.tolerates_us || is_daemon && !is_of_drained_daemon_set(pod, settings)
 }
 
 /// Its DaemonSet is one of those whose pods are evicted (`--drain-daemonset`).
@@ -85,13 +97,22 @@ fn is_skipped(pod: &Pod, settings: &Settings) -> bool {
     }
 }
 
-/// Its group in the order of the pods. Those that ask to go last are a group after all others.
-fn group_of(pod: &Pod, settings: &Settings) -> usize {
+/// Its group in the order of the pods. Those that ask to go last are a group after all others. A
+/// pod may turn out to be of the first group until the labels of its namespace are known.
+fn group_of(pod: &Pod, settings: &Settings, namespace: NamespaceWait) -> usize {
     let wish = wish_of(pod, settings);
+    let find = || settings.rules.find(pod, &settings.namespaces);
     if wish == Some(Wish::Last) {
         settings.groups()
     } else if settings.rules.groups().is_some() {
-        settings.rules.group(rule_of(pod, settings).filter(|_| wish.is_none()))
+        match namespace {
+            NamespaceWait::NotNeeded | NamespaceWait::Until(_)
+                if wish.is_none() && find() == RuleMatch::Unknown =>
+            {
+                0
+            }
+            _ => settings.rules.group(rule_of(pod, settings).filter(|_| wish.is_none())),
+        }
     } else {
         settings.order.group(pod.priority, is_of_drained_daemon_set(pod, settings))
     }
@@ -237,6 +258,8 @@ pub(super) struct Entry {
     /// When the API server last accepted an eviction or delete of it while it had no deletion time.
     /// `None`: never, or a later one was refused.
     pub(super) accepted_at: Option<Moment>,
+    /// An order for it was sent, and its answer has not come yet.
+    pub(super) awaits_answer: bool,
     /// When the API server reported it gone (404, or 409 because of the UID); the watch has not
     /// confirmed that yet.
     pub(super) gone: Option<Moment>,
@@ -269,7 +292,7 @@ impl Entry {
     pub(super) fn new(pod: Pod, own_pod: Option<&PodKey>, settings: &Settings) -> Self {
         Self {
             own: own_pod == Some(&pod.key),
-            group: group_of(&pod, settings),
+            group: group_of(&pod, settings, NamespaceWait::NotNeeded),
             rule: settings.rules.find(&pod, &settings.namespaces),
             namespace: NamespaceWait::NotNeeded,
             disposition: Disposition::initial(&pod, settings),
@@ -278,6 +301,7 @@ impl Entry {
             wanted_since: None,
             refused: None,
             accepted_at: None,
+            awaits_answer: false,
             gone: None,
             delete_denied_at: None,
             listed_after_404: false,
@@ -382,7 +406,8 @@ impl Entry {
         }
     }
 
-    /// Begins or ends its wait for the labels of its namespace. `None`: neither.
+    /// Begins or ends its wait for the labels of its namespace, which may change its group. `None`:
+    /// neither.
     pub(super) fn follow_namespace(
         &mut self,
         now: Moment,
@@ -400,6 +425,7 @@ impl Entry {
             }
             NamespaceWait::Until(at) if at <= now => {
                 self.namespace = NamespaceWait::Over;
+                self.group = group_of(&self.pod, settings, self.namespace);
                 Some(NamespaceStep::EndsInVain)
             }
             NamespaceWait::Until(_) | NamespaceWait::Over => None,
@@ -669,7 +695,7 @@ impl Entry {
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;
         }
-        self.group = group_of(&pod, settings);
+        self.group = group_of(&pod, settings, self.namespace);
         self.rule = settings.rules.find(&pod, &settings.namespaces);
         self.pod = pod;
     }
@@ -680,6 +706,12 @@ impl Entry {
         let block = self.block.as_ref().map(|block| block.reason);
         pod.deletion.is_some()
             || self.accepted_at.is_some() && block != Some(BlockReason::Intercepted)
+    }
+
+    /// Whether this drain may be ending it now: it counts and ends, or an order for it has no answer
+    /// yet.
+    pub(super) fn is_disrupted(&self) -> bool {
+        self.awaits_answer || self.counts() && self.is_leaving(&self.pod)
     }
 
     /// A LIST shows the pod. If the API server had reported it gone (404), that answer was not
@@ -748,13 +780,13 @@ impl Entry {
         let forced = self.forced_note(order);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
-            // It was to stay from a moment on at which the order was on its way.
-            if self.disposition == Disposition::Untouched
-                && !self.left_alone
-                && !self.pod.phase.is_finished()
-            {
-                self.disposition = Disposition::Counts;
-            }
+        }
+        // It was to stay from a moment on at which the order was on its way.
+        if self.disposition == Disposition::Untouched
+            && !self.left_alone
+            && !self.pod.phase.is_finished()
+        {
+            self.disposition = Disposition::Counts;
         }
         match order {
             Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {

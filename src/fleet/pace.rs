@@ -23,7 +23,7 @@
 //! first. It takes a drain for one that may have begun ([`Stage::MayHaveBegun`]) until it has
 //! listed the pods of the node and nothing else holds the evictions, for 30 s at most. So a change
 //! of leader lets no more nodes be drained at once than the limits allow, and the drains that had
-//! begun go on.
+//! begun go on. A drain that something else stops counts until its evictions have ended.
 
 use std::collections::BTreeMap;
 
@@ -83,6 +83,9 @@ pub(super) enum Stage {
     Ready,
     /// Its evictions wait for something else.
     NotReady,
+    /// Its evictions wait for something else, too, but the last leader has begun it: its pods are
+    /// still terminating.
+    Stopped,
 }
 
 /// Whether a drain may begin.
@@ -148,6 +151,10 @@ pub(super) fn verdicts(
             (Cause::Presses, _) => drop(verdicts.insert(drain.node.clone(), Verdict::Begins)),
             (Cause::CanWait(_), Stage::Begun) => drained.count(drain),
             (Cause::CanWait(_), Stage::NotReady) => {
+                verdicts.insert(drain.node.clone(), Verdict::Held(PaceHold::Undecided));
+            }
+            (Cause::CanWait(_), Stage::Stopped) => {
+                drained.count(drain);
                 verdicts.insert(drain.node.clone(), Verdict::Held(PaceHold::Undecided));
             }
             (Cause::CanWait(until), _) if until <= now => {

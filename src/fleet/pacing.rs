@@ -197,13 +197,14 @@ impl NodeState {
         let is_known = is_ready && drain.has_listed_pods();
         let is_fresh =
             self.pace.taken_over_at.is_some_and(|at| !is_known && now < at.plus(TAKE_OVER));
+        let was_taken_over = self.pace.hold.is_some() && self.pace.taken_over_at.is_some();
         let stage = match self.pace.hold {
             None => Stage::Begun,
             Some(_) if is_fresh => Stage::MayHaveBegun,
+            Some(_) if !is_ready && was_taken_over && drain.disrupts_pods() => Stage::Stopped,
             Some(_) if !is_ready => Stage::NotReady,
             Some(_) => Stage::Ready,
         };
-        let was_taken_over = self.pace.hold.is_some() && self.pace.taken_over_at.is_some();
         let accepted = self.interruptions.iter().map(|facts| facts.accepted).min();
         PacedDrain {
             node: name,
@@ -301,14 +302,12 @@ impl Fleet {
         }
     }
 
-    /// A drain that something else stops after it has begun takes no place once none of its pods is
-    /// terminating. It waits for its turn again, as under a new leader.
+    /// A drain that something else stops after it has begun takes no place once it disrupts no pod
+    /// any longer. It waits for its turn again, as under a new leader.
     fn give_up_places(&mut self) {
+        let is_quiet = |drain: &Drain| drain.has_listed_pods() && !drain.disrupts_pods();
         let is_stopped = |state: &NodeState| {
-            let drain = state.drain().filter(|drain| !drain.has_terminating_pods());
-            state.pace.hold.is_none()
-                && !is_ready(state)
-                && drain.is_some_and(Drain::has_listed_pods)
+            state.pace.hold.is_none() && !is_ready(state) && state.drain().is_some_and(is_quiet)
         };
         let stopped = self.drains.iter().filter(|(_, state)| is_stopped(state));
         let names: Vec<NodeName> = stopped.map(|(name, _)| name.clone()).collect();

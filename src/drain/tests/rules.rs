@@ -171,6 +171,31 @@ fn a_pod_waits_for_the_labels_of_its_namespace_for_three_seconds() {
 }
 
 #[test]
+fn pods_wait_for_those_that_may_be_of_the_first_group_until_the_labels_are_known() {
+    let rules = || vec![of_team("edge", PodBehavior::Evict(Some(-1)))];
+    let gateway = || {
+        let key = PodKey { namespace: "edge".into(), ..key("gateway") };
+        Pod { key, ..app("gateway") }
+    };
+    let listed = || {
+        let mut d = drain_by(rules(), limits(3600));
+        let pods = vec![gateway(), app("web")];
+        assert_eq!(requested(&d.step(at(1), Input::Listed(pods))), [""; 0]);
+        d
+    };
+    let mut known = listed();
+    // The labels of one namespace come first: the other pod may still be of the first group.
+    let one = namespaces(rules(), &[("default", "shop")]);
+    assert_eq!(requested(&known.step(at(2), Input::Settings(one))), [""; 0]);
+    let both = namespaces(rules(), &[("default", "shop"), ("edge", "edge")]);
+    assert_eq!(requested(&known.step(at(2), Input::Settings(both))), ["gateway"]);
+    assert_eq!(gone(&mut known, 9, "gateway"), ["web"]);
+    let mut unknown = listed();
+    assert_eq!(requested(&unknown.step(at(3), Input::Tick)), [""; 0]);
+    assert_eq!(requested(&unknown.step(at(4), Input::Tick)), ["gateway", "web"]);
+}
+
+#[test]
 fn a_change_of_the_rules_counts_at_once() {
     let mut d = drain_by(Vec::new(), limits(3600));
     assert_eq!(requested(&d.step(at(1), Input::Listed(vec![app("a"), app("b")]))), ["a", "b"]);
@@ -229,6 +254,40 @@ fn pods_that_are_leaving_count_although_a_new_rule_leaves_them_alone() {
     assert_eq!(ended(&d.step(at(33), Input::Gone(uid("b")))), None);
     d.step(at(34), Input::Changed(leaving()));
     assert_eq!(ended(&d.step(at(60), Input::Gone(uid("a")))), Some(&Outcome::Empty));
+    // The watch shows the deletion after the rule and before the answer.
+    let mut d = begun();
+    d.step(at(2), Input::Changed(app("b")));
+    let order = d.order(&uid("a"), at(30), true).unwrap();
+    d.step(at(31), skip());
+    d.step(at(32), Input::Changed(leaving()));
+    d.step(at(33), Input::Answer { order, answer: ok() });
+    assert_eq!(ended(&d.step(at(34), Input::Gone(uid("b")))), None);
+    assert_eq!(ended(&d.step(at(60), Input::Gone(uid("a")))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn a_new_leader_waits_for_terminating_pods_that_a_rule_leaves_alone() {
+    let leaving = |pod: Pod| Pod { deletion: Some(at(600)), ..pod };
+    let listed_by_new_leader = |pod: Pod| {
+        let rules = vec![rule("a", PodBehavior::Skip)];
+        let mut d = drain_by(rules, limits(3600)).taken_over(at(60));
+        let effects = d.step(at(61), Input::Listed(vec![leaving(pod)]));
+        assert!(requests(&effects).is_empty(), "{effects:?}");
+        d
+    };
+    let mut d = listed_by_new_leader(app("a"));
+    for now in [62, 100, 600] {
+        assert_eq!(ended(&d.step(at(now), Input::Tick)), None, "{now}");
+    }
+    assert_eq!(ended(&d.step(at(601), Input::Gone(uid("a")))), Some(&Outcome::Empty));
+    for stays in [
+        Pod { mirror: true, ..app("a") },
+        Pod { tolerates_us: true, ..app("a") },
+        Pod { owner: daemon("d", "proxy").owner, ..app("a") },
+    ] {
+        let d = listed_by_new_leader(stays.clone());
+        assert_eq!(d.status(at(62)).counts.left, 0, "{stays:?}");
+    }
 }
 
 #[test]

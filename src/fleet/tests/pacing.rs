@@ -266,8 +266,11 @@ fn a_drain_that_is_stopped_after_it_has_begun_takes_no_place_and_a_new_leader_de
             drop(ticks(&mut world, 40));
             world
         } else {
-            let (mut world, said) = with(ONE, &[&held(1, &[])]);
-            assert_eq!(said, ["n1 send"], "{row}");
+            let mut world = world(ONE);
+            begins(&mut world, &held(1, &[]));
+            let sent = world.step(Input::Tick);
+            assert_eq!(told(&sent), ["n1 send"], "{row}");
+            drop(world.step(answer_to(&sent, 500)));
             drop(seen(&mut world, &first));
             world
         };
@@ -285,15 +288,78 @@ fn a_drain_that_is_stopped_after_it_has_begun_takes_no_place_and_a_new_leader_de
     }
 }
 
+/// The API server answers the first order of these effects with this HTTP status.
+fn answer_to(effects: &[Effect], code: u16) -> Input {
+    let sent = effects.iter().find_map(|effect| match effect {
+        Effect::Send { node, order, .. } => Some((node.clone(), order.clone())),
+        _ => None,
+    });
+    let (node, order) = sent.unwrap();
+    let answer = crate::domain::ApiAnswer { code, ..crate::domain::ApiAnswer::default() };
+    Input::Answer { node, order, answer }
+}
+
+/// A pod of the node `n1`, which begins to terminate (until then) or not.
+fn changed(name: &str, deletion: Option<Moment>) -> Input {
+    let node: NodeName = "n1".into();
+    let pod = crate::domain::Pod { node: Some(node.clone()), deletion, ..drain::tests::pod(name) };
+    Input::Pods(node, drain::Input::Changed(pod))
+}
+
+#[test]
+fn a_stopped_drain_keeps_its_place_while_its_evictions_are_under_way() {
+    for by_gate in [false, true] {
+        let begun = || {
+            let mut world = world(ONE);
+            begins(&mut world, &held(1, &[]));
+            let sent = world.step(Input::Tick);
+            drop(seen(&mut world, &stopped(1, by_gate)));
+            drop(world.step(changed("other", None)));
+            begins(&mut world, &held(2, &[]));
+            assert_eq!(ticks(&mut world, 1), ["n2 InAll"], "no answer, gate: {by_gate}");
+            (world, sent)
+        };
+        let (mut refused, sent) = begun();
+        drop(refused.step(answer_to(&sent, 500)));
+        assert_eq!(ticks(&mut refused, 1), ["n2 send", "n2 turn true"], "gate: {by_gate}");
+        let (mut accepted, sent) = begun();
+        drop(accepted.step(answer_to(&sent, 201)));
+        assert_eq!(ticks(&mut accepted, 2), [""; 0], "not seen yet, gate: {by_gate}");
+        drop(accepted.step(changed("n1", Some(at(90)))));
+        assert_eq!(ticks(&mut accepted, 2), [""; 0], "terminating, gate: {by_gate}");
+        drop(accepted.step(Input::Pods("n1".into(), drain::Input::Gone("n1".into()))));
+        assert_eq!(ticks(&mut accepted, 2), ["n2 send", "n2 turn true"], "gate: {by_gate}");
+    }
+}
+
+#[test]
+fn a_new_leader_counts_a_stopped_drain_until_its_pods_have_ended() {
+    for by_gate in [false, true] {
+        let first = stopped(1, by_gate);
+        let mut world = World::unconfirmed();
+        world.now = 100;
+        world.fleet.settings.pace = ONE;
+        world.fleet.settings.leads_since = at(100);
+        let node = Arc::new(first.clone());
+        world.facts.with(|known| known.nodes.insert(first.name.clone(), Arc::clone(&node)));
+        drop(world.step(Input::Unschedulable { version: "99".to_owned(), nodes: vec![node] }));
+        begins(&mut world, &first);
+        drop(world.step(changed("n1", Some(at(900)))));
+        drop(world.step(changed("other", None)));
+        drop(ticks(&mut world, 40));
+        begins(&mut world, &held(2, &[]));
+        assert_eq!(ticks(&mut world, 1), ["n2 InAll"], "gate: {by_gate}");
+        drop(world.step(Input::Pods("n1".into(), drain::Input::Gone("n1".into()))));
+        assert_eq!(ticks(&mut world, 2), ["n2 send", "n2 turn true"], "gate: {by_gate}");
+    }
+}
+
 #[test]
 fn a_paused_drain_whose_pods_are_terminating_keeps_its_place() {
     let (mut world, _) = with(ONE, &[&held(1, &[])]);
-    let pod =
-        |name: &str| crate::domain::Pod { node: Some("n1".into()), ..drain::tests::pod(name) };
-    drop(world.step(Input::Pods("n1".into(), drain::Input::Changed(pod("other")))));
-    let going = crate::domain::Pod { deletion: Some(at(90)), ..pod("n1") };
-    drop(world.step(Input::Pods("n1".into(), drain::Input::Changed(going))));
+    drop(world.step(changed("n1", Some(at(90)))));
     drop(seen(&mut world, &stopped(1, false)));
+    drop(world.step(changed("other", None)));
     begins(&mut world, &held(2, &[]));
     assert_eq!(ticks(&mut world, 1), ["n2 InAll"]);
     drop(world.step(Input::Pods("n1".into(), drain::Input::Gone("n1".into()))));
