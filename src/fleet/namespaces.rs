@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{Effect, Fleet, FleetEvent, Question, pod_rules::SettingsByRules};
 use crate::{
-    domain::{Moment, NamespaceLabels, NodeName, seconds},
+    domain::{Moment, NamespaceLabels, PodRules, seconds},
     drain,
 };
 
@@ -32,28 +32,72 @@ pub(super) struct NamespaceQuestions {
     answered_at: Option<Moment>,
     /// The last question failed, which was reported.
     is_failing: bool,
+    /// New rules that read labels which are not known yet. They count from the answer on.
+    next: Option<Arc<PodRules>>,
+}
+
+/// When new rules begin to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RulesCount {
+    Now,
+    /// When the labels that they read are known.
+    Later,
+}
+
+fn keys_of(rules: &PodRules) -> BTreeSet<String> {
+    rules.namespace_label_keys().map(str::to_owned).collect()
 }
 
 impl Fleet {
-    /// The rules have changed: if they read other labels than before, no label is known.
-    pub(super) fn follow_namespace_keys(&mut self) {
-        let keys: BTreeSet<String> =
-            self.settings.drain.rules.namespace_label_keys().map(str::to_owned).collect();
-        if keys == self.namespaces.keys {
-            return;
+    /// These rules are to count instead of those that count now. While nodes are drained, rules that
+    /// read other labels wait for these: until then, pods that stay would go.
+    pub(super) fn follow_namespace_keys(&mut self, rules: &Arc<PodRules>) -> RulesCount {
+        let keys = keys_of(rules);
+        let are_known = keys.is_subset(&keys_of(&self.settings.drain.rules));
+        let is_draining = !self.drains.is_empty();
+        if keys != self.namespaces.keys {
+            // An answer that is on its way has other keys, and is ignored.
+            let NamespaceQuestions { asked_at, answered_at, .. } = self.namespaces;
+            let soonest = asked_at.map_or(self.now, |at| at.plus(SHORTEST)).max(self.now);
+            let due = is_draining.then_some(soonest);
+            let none = NamespaceQuestions::default();
+            self.namespaces = NamespaceQuestions { keys, due, asked_at, answered_at, ..none };
         }
-        // An answer that is on its way has other keys, and is ignored.
-        self.namespaces = NamespaceQuestions { keys, ..NamespaceQuestions::default() };
-        self.replace_namespace_labels(NamespaceLabels::default());
+        self.namespaces.next = None;
+        if are_known {
+            return RulesCount::Now;
+        }
+        if is_draining {
+            self.namespaces.next = Some(Arc::clone(rules));
+            return RulesCount::Later;
+        }
+        self.forget_namespaces();
+        RulesCount::Now
+    }
+
+    /// Whether new rules wait for labels.
+    pub(super) const fn have_rules_to_wait(&self) -> bool {
+        self.namespaces.next.is_some()
     }
 
     /// A drain begins. While no node was drained, nothing was asked.
     pub(super) fn forget_old_namespaces(&mut self) {
-        let oldest = self.now.minus(OLDEST);
-        if self.drains.is_empty() && self.namespaces.answered_at.is_some_and(|at| at < oldest) {
-            self.namespaces.answered_at = None;
-            self.replace_namespace_labels(NamespaceLabels::default());
+        if !self.drains.is_empty() {
+            return;
         }
+        let oldest = self.now.minus(OLDEST);
+        let next = self.namespaces.next.take();
+        if next.is_some() || self.namespaces.answered_at.is_some_and(|at| at < oldest) {
+            self.forget_namespaces();
+        }
+        if let Some(rules) = next {
+            self.replace_rules(rules);
+        }
+    }
+
+    fn forget_namespaces(&mut self) {
+        self.namespaces.answered_at = None;
+        self.replace_namespace_labels(NamespaceLabels::default());
     }
 
     /// A pod waits for the labels of its namespace.
@@ -110,14 +154,15 @@ impl Fleet {
     }
 
     fn apply_namespace_labels(&mut self, labels: NamespaceLabels) {
-        if *self.settings.drain.namespaces == labels {
+        let next = self.namespaces.next.take();
+        if next.is_none() && *self.settings.drain.namespaces == labels {
             return;
         }
         self.replace_namespace_labels(labels);
-        let nodes: Vec<NodeName> = self.drains.keys().cloned().collect();
-        for node in nodes {
-            self.apply_rules(&node);
+        if let Some(rules) = next {
+            self.replace_rules(rules);
         }
+        self.apply_rules_to_all();
     }
 
     /// The caller applies them to the drains.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Fleet;
+use super::{Fleet, namespaces::RulesCount};
 use crate::{
     domain::{Node, NodeName, PodRules, RulesOnNode},
     drain,
@@ -32,13 +32,23 @@ impl SettingsByRules {
 impl Fleet {
     /// Applies the rules to all drains, and to those that begin later.
     pub(super) fn set_pod_rules(&mut self, rules: Arc<PodRules>) {
-        if self.settings.drain.rules == rules {
+        if self.settings.drain.rules == rules && !self.have_rules_to_wait() {
             return;
         }
+        if self.follow_namespace_keys(&rules) == RulesCount::Now {
+            self.replace_rules(rules);
+            self.apply_rules_to_all();
+        }
+    }
+
+    /// The caller applies them to the drains.
+    pub(super) fn replace_rules(&mut self, rules: Arc<PodRules>) {
         let settings = drain::Settings { rules, ..(*self.settings.drain).clone() };
         self.settings.drain = Arc::new(settings);
         self.settings_by_rules = SettingsByRules::default();
-        self.follow_namespace_keys();
+    }
+
+    pub(super) fn apply_rules_to_all(&mut self) {
         let nodes: Vec<NodeName> = self.drains.keys().cloned().collect();
         for node in nodes {
             self.apply_rules(&node);

@@ -12,13 +12,16 @@ use super::{
 use crate::{
     cli::status::{
         model::{BlockedPod, State},
-        report::{Reader, default_settings, pods::FOLLOWS_RULES},
+        report::{
+            Reader, default_settings,
+            pods::{FOLLOWS_RULES, begun},
+        },
     },
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
     domain::{DrainSettings, InterruptionFacts, Kind, Limits, Moment, Node, Pod, PodKey, Response},
     drain::{self, Drain, PodExplanation, PodPlan, Start},
-    lifecycle::LimitSettings,
+    lifecycle::{LimitSettings, eviction_start},
     record::{self, RecordStatus},
 };
 
@@ -47,7 +50,13 @@ pub(super) fn explain(read: &Read, assumed: Kind) -> anyhow::Result<Answer> {
     };
     let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(facts.now);
     let limits = reader.limits(node, &settings, &interruptions, accepted);
-    let drain = drain_of(read, &reader, node, config, limits, pods);
+    let was_to_start =
+        eviction_start(&limits, &interruptions, &settings.evict_after, false, accepted);
+    let hold_ended = match kind {
+        DrainKind::Open => reader.hold_ended(node, accepted, was_to_start),
+        DrainKind::Assumed => None,
+    };
+    let drain = drain_of(read, &reader, node, config, (limits, hold_ended), pods);
     let mut notes = facts.trouble.clone();
     notes.extend(default_settings(facts.lease.as_ref()));
     notes.extend(read.rules.trouble.clone());
@@ -114,13 +123,14 @@ fn assumed_interruption(kind: Kind, now: Moment) -> InterruptionFacts {
     }
 }
 
-/// The drain of the node, as the leader sees it.
+/// The drain of the node, as the leader sees it. `hold_ended`: when its evictions last began after
+/// a hold.
 fn drain_of(
     read: &Read,
     reader: &Reader<'_>,
     node: &Node,
     config: &DrainConfig,
-    limits: Limits,
+    (limits, hold_ended): (Limits, Option<Moment>),
     pods: &[Pod],
 ) -> Drain {
     let rules = &read.rules.rules;
@@ -133,7 +143,7 @@ fn drain_of(
         Some(PodKey { namespace: lease.namespace.as_str().into(), name: name.into() })
     });
     let start = Start { node: node.name.clone(), cordoned_at: limits.accepted, limits, own_pod };
-    let mut drain = Drain::new(start, settings);
+    let mut drain = begun(start, Arc::new(settings), hold_ended);
     reader.list_pods(&mut drain, pods);
     drain
 }

@@ -14,7 +14,7 @@ use super::{
     text::text,
 };
 use crate::{
-    cli::status::facts::{Facts, LeaseFacts, RetainedFacts},
+    cli::status::facts::{EventFacts, Facts, LeaseFacts, RetainedFacts, Subject},
     config::{DrainConfig, PublishedService, parse_rules},
     domain::{
         Budget, BudgetKey, DaemonSetState, Moment, NamespaceLabels, Node, Owner, Phase, Pod,
@@ -204,6 +204,29 @@ shop/web-1
 6 pods.
 "
     );
+}
+
+#[test]
+fn groups_share_the_time_that_was_left_when_the_drain_began() {
+    let later_group_from = |began: Option<i64>| {
+        let critical = Pod { priority: 2_000_000_000, ..pod("dns") };
+        let mut read = read(node(Some(3000)), vec![pod("web"), critical], "");
+        let event = began.map(|s| EventFacts {
+            subject: Subject::Node(read.node.clone()),
+            reason: "DrainBegins".to_owned(),
+            is_warning: false,
+            message: String::new(),
+            first: at(s),
+            last: at(s),
+        });
+        read.facts.events = event.into_iter().collect();
+        let answer = explain(&read, Assumed::Spot.kind()).unwrap();
+        let dns = answer.pods.iter().find(|answer| answer.pod == "shop/dns-1").unwrap();
+        dns.until.unwrap()
+    };
+    // Of two groups, the second one begins after a quarter of the time.
+    let later = later_group_from(None).plus(seconds(300 - 75));
+    assert_eq!(later_group_from(Some(3300)), later);
 }
 
 #[test]

@@ -260,7 +260,8 @@ pub(super) fn log_of_fleet(event: &FleetEvent) {
         FleetEvent::NamespacesUnknown(error) => warn!(
             error,
             "The labels of namespaces cannot be read. Rules about pods with namespaceLabels go by \
-             those that were read last; they do not match pods of namespaces that are not known."
+             those that were read last; they do not match pods of namespaces that are not known. \
+             New rules that read other labels do not count yet."
         ),
         FleetEvent::NamespacesKnown => info!("The labels of namespaces can be read again."),
         FleetEvent::Active(_) | FleetEvent::Counts(_) => {}

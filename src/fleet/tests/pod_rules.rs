@@ -71,7 +71,12 @@ fn a_rule_counts_on_the_nodes_with_its_labels_as_these_change() {
 
 /// Pods of namespaces of the team `batch` wait.
 fn team_waits() -> Arc<PodRules> {
-    let namespace_labels = "team=batch".parse().unwrap();
+    waits_in("team=batch")
+}
+
+/// Pods of namespaces with these labels wait.
+fn waits_in(namespace_labels: &str) -> Arc<PodRules> {
+    let namespace_labels = namespace_labels.parse().unwrap();
     let rule = PodRule {
         place: RulePlace::default(),
         matches: PodMatch { namespace_labels, ..PodMatch::default() },
@@ -155,4 +160,51 @@ fn a_failure_is_reported_once_and_the_labels_that_were_read_last_stay_in_force()
     let is_known =
         |effect: &Effect| matches!(effect, Effect::ReportFleet(FleetEvent::NamespacesKnown));
     assert!(effects.iter().any(is_known), "{effects:?}");
+}
+
+#[test]
+fn rules_that_read_other_labels_count_when_these_are_known_and_until_then_the_last_rules_do() {
+    let node = held();
+    let begun = || {
+        let mut world = World::confirmed();
+        world.step(Input::PodRules(team_waits()));
+        listed(&mut world, &node);
+        world.step(read("batch"));
+        assert_eq!(waiting(&world, &node), 1);
+        world
+    };
+    let both = || -> BTreeSet<String> { ["env".to_owned(), "team".to_owned()].into() };
+    let answer = |env: &str| {
+        let labels = [("team", "batch"), ("env", env)];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let found = Ok([("default".to_owned(), labels)].into_iter().collect());
+        Input::NamespacesRead { keys: both(), found }
+    };
+    for (env, waits) in [("prod", 1), ("test", 0)] {
+        let mut world = begun();
+        world.step(Input::PodRules(waits_in("team=batch,env=prod")));
+        assert_eq!(asks_within(&mut world, 2), 1, "no pod needs the answer, but the rules do");
+        // An answer about the labels of the last rules comes too late.
+        world.step(read("web"));
+        let found = Err("forbidden".to_owned());
+        world.step(Input::NamespacesRead { keys: both(), found });
+        asks_within(&mut world, 5);
+        assert_eq!(waiting(&world, &node), 1, "{env}: the last rules count");
+        world.step(answer(env));
+        assert_eq!(waiting(&world, &node), waits, "{env}");
+    }
+    // The last rules come back before the answer.
+    let mut world = begun();
+    world.step(Input::PodRules(waits_in("team=batch,env=prod")));
+    world.step(Input::PodRules(team_waits()));
+    world.step(answer("test"));
+    asks_within(&mut world, 5);
+    assert_eq!(waiting(&world, &node), 1);
+    // Rules that read fewer labels need no answer.
+    let mut world = begun();
+    world.step(Input::PodRules(waits_in("team=batch,env=prod")));
+    world.step(answer("prod"));
+    world.step(Input::PodRules(team_waits()));
+    asks_within(&mut world, 5);
+    assert_eq!(waiting(&world, &node), 1);
 }

@@ -93,7 +93,7 @@ impl Reader<'_> {
     /// When the evictions last began after a wait for other drains, a pause or `--evict-after`, as
     /// far as is known of the present leader; `None`: they did not wait. `start`: when they were to
     /// begin at the accept.
-    pub(super) fn hold_ended(
+    pub(in crate::cli) fn hold_ended(
         &self,
         node: &Node,
         accepted: Moment,

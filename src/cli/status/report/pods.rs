@@ -185,7 +185,11 @@ impl BlockedPod {
 }
 
 /// A drain that was held until `hold_ended`: its groups share the time that was left then.
-fn begun(start: Start, settings: Arc<Settings>, hold_ended: Option<Moment>) -> Drain {
+pub(in crate::cli) fn begun(
+    start: Start,
+    settings: Arc<Settings>,
+    hold_ended: Option<Moment>,
+) -> Drain {
     let Some(ended) = hold_ended else { return Drain::new(start, settings) };
     let limits = start.limits;
     let held = Limits { held_until: Some(ended), ..limits };
