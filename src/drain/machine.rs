@@ -196,7 +196,7 @@ impl Drain {
         if order.is_none() {
             entry.requested = Desired::Nothing;
         } else {
-            entry.awaits_answer = true;
+            entry.is_unanswered = true;
         }
         if let Some(order) = &order {
             self.sent(order, now);
@@ -607,7 +607,7 @@ impl Drain {
         let limits = self.confirmed_limits();
         self.was_answered(order, answer, class);
         if let Some(entry) = self.pods.get_mut(order.uid()) {
-            entry.awaits_answer = false;
+            entry.is_unanswered = false;
         }
         if class == Class::Accepted {
             self.evicted_at = Some(now);

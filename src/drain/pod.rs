@@ -259,7 +259,7 @@ pub(super) struct Entry {
     /// `None`: never, or a later one was refused.
     pub(super) accepted_at: Option<Moment>,
     /// An order for it was sent, and its answer has not come yet.
-    pub(super) awaits_answer: bool,
+    pub(super) is_unanswered: bool,
     /// When the API server reported it gone (404, or 409 because of the UID); the watch has not
     /// confirmed that yet.
     pub(super) gone: Option<Moment>,
@@ -301,7 +301,7 @@ impl Entry {
             wanted_since: None,
             refused: None,
             accepted_at: None,
-            awaits_answer: false,
+            is_unanswered: false,
             gone: None,
             delete_denied_at: None,
             listed_after_404: false,
@@ -711,7 +711,7 @@ impl Entry {
     /// Whether this drain may be ending it now: it counts and ends, or an order for it has no answer
     /// yet.
     pub(super) fn is_disrupted(&self) -> bool {
-        self.awaits_answer || self.counts() && self.is_leaving(&self.pod)
+        self.is_unanswered || self.counts() && self.is_leaving(&self.pod)
     }
 
     /// A LIST shows the pod. If the API server had reported it gone (404), that answer was not

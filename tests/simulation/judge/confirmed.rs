@@ -60,36 +60,6 @@ impl Judge<'_> {
         }
     }
 
-    /// Nothing but lifecycle actions asks for the drain, AWS has accepted no heartbeat of this
-    /// process for them, the instance does not end, and two thirds of the time to each deadline have
-    /// not passed: no deadline forces a pod, nor shortens a grace period.
-    pub(super) fn is_unconfirmed(
-        &self,
-        (instance, node): (&str, &str),
-        by: &str,
-        at: Moment,
-        deadlines: &[Deadline],
-    ) -> bool {
-        let is_action = |kind: &str| ["terminate-hook", "root-volume"].contains(&kind);
-        let page = self.story.page(node, at).filter(|page| is_open(page));
-        let is_of_actions = page.is_some_and(|page| {
-            page.recorded.iter().all(|one| is_action(&one.kind)) && !page.recorded.is_empty()
-        });
-        let is_accepted = |call: &Call| {
-            call.api == BEAT
-                && call.by == by
-                && call.at <= at
-                && call.object.ends_with(instance)
-                && call.outcome == Outcome::Ok
-        };
-        let is_pressing =
-            |d: &Deadline| d.accepted + d.at.since_or_zero(d.accepted) * 2 / 3 + SLACK <= at;
-        is_of_actions
-            && !self.story.is_ending(instance, at)
-            && !self.evidence.calls.iter().any(is_accepted)
-            && !deadlines.iter().any(is_pressing)
-    }
-
     /// Two thirds of the time to its deadline have passed: if the action is real, its instance ends
     /// soon. The end of a heartbeat window counts only if this process had given up a heartbeat for
     /// the instance, and if the window was not over when the process took the drain up.

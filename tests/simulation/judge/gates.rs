@@ -137,7 +137,7 @@ impl Judge<'_> {
     }
 
     /// A person has ordered to force the drain, and no deadline forces it: each was over when the
-    /// drain was taken up, or only ends the drain, or AWS has not confirmed the actions that set it.
+    /// drain was taken up, or only ends the drain.
     pub(super) fn is_forced_by_hand_alone(
         &self,
         (instance, node): (&str, &str),
@@ -160,9 +160,7 @@ impl Judge<'_> {
             })
         };
         let is_void = |d: &Deadline| was_over(d) || only_ends(d);
-        self.is_forced_by_hand(node, at)
-            && (deadlines.iter().all(is_void)
-                || self.is_unconfirmed((instance, node), by, at, deadlines))
+        self.is_forced_by_hand(node, at) && deadlines.iter().all(is_void)
     }
 
     /// At some time by then there was a gate on the Node.

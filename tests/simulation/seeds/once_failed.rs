@@ -444,7 +444,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_807_000_000_610, "a pod got a grace that no deadline gives"),
     (1_807_000_000_780, "a pod got a grace that no deadline gives"),
     (1_807_000_000_904, "a pod got a grace that no deadline gives"),
-    (1_807_000_000_689, "a pod got a grace that no deadline gives"),
     (1_807_000_000_621, "an interruption was not accepted in time"),
     (1_807_000_000_796, "more nodes were drained at once than a limit allows"),
     (1_807_000_000_385, "the conditions of a drain were written again within 30 s"),
