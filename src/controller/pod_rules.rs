@@ -33,7 +33,8 @@ pub(super) async fn follow(shared: Arc<Shared>, path: PathBuf) {
                 if trouble.take().is_some() {
                     info!(file = %path.display(), "The file with rules about pods is good again.");
                 }
-                let known = shared.nodes.keep_labels_of_rules(rules.node_label_keys()).await;
+                let counting = Arc::clone(&shared.pod_rules.borrow());
+                let known = shared.nodes.keep_labels_of_rules(keys_of(&counting, &rules)).await;
                 if let Err(error) = &known
                     && !lacks_labels
                 {
@@ -54,6 +55,12 @@ pub(super) async fn follow(shared: Arc<Shared>, path: PathBuf) {
         }
         shared.metrics.set_rules_file_bad(trouble.is_some());
     }
+}
+
+/// The keys of the labels of Nodes that the last rules and the new ones read. The last rules count
+/// until the new ones are passed on, so their labels are kept until the next round.
+fn keys_of<'a>(last: &'a PodRules, new: &'a PodRules) -> impl Iterator<Item = &'a str> {
+    last.node_label_keys().chain(new.node_label_keys())
 }
 
 async fn read(path: &std::path::Path, reading: &mut Option<Reading>) -> Result<PodRules, String> {
@@ -93,4 +100,29 @@ pub(super) fn begin(term: &Term) {
             sender.send(fleet::Input::PodRules(changed));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::parse_rules;
+
+    #[test]
+    fn the_labels_of_the_last_rules_are_kept_until_the_new_ones_count() {
+        let rules = |key: &str| {
+            let rule = format!("{{match: {{nodeLabels: {key}=a}}, behavior: Skip}}");
+            parse_rules(&format!("rules:\n- {rule}\n")).unwrap()
+        };
+        for (last, new, expected) in [
+            ("pool", "pool", vec!["pool"]),
+            ("pool", "team", vec!["pool", "team"]),
+            ("team", "team", vec!["team"]),
+        ] {
+            let (last, new) = (rules(last), rules(new));
+            let keys: BTreeSet<&str> = keys_of(&last, &new).collect();
+            assert_eq!(keys.into_iter().collect::<Vec<_>>(), expected);
+        }
+    }
 }

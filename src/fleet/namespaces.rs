@@ -1,6 +1,6 @@
 //! The labels of namespaces, which rules with `namespaceLabels` read. One LIST answers for all
-//! namespaces. It is asked for only while nodes are drained and such a rule exists, when a pod waits
-//! for it and at intervals.
+//! namespaces. It is asked for only while nodes are drained and such a rule exists, when a pod or new
+//! rules wait for it and at intervals.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
