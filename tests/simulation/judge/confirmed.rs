@@ -5,11 +5,7 @@ use std::{rc::Rc, slice, time::Duration};
 
 use sundown::{
     domain::Moment,
-    sim::{
-        Disturbance,
-        aws::{Call, Outcome},
-        kube::PodRef,
-    },
+    sim::{Disturbance, aws::Call, kube::PodRef},
 };
 
 use super::{
