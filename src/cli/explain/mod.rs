@@ -77,7 +77,7 @@ enum Output {
     Json,
 }
 
-/// Prints the explanation. Exit code 0: it is complete, or says what is not known; 1: the cluster
+/// Prints the explanation. Exit code 0: it is complete, or names what is not known; 1: the cluster
 /// or the file cannot be read, or there is no such node or pod.
 pub(super) fn main(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {

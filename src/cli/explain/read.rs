@@ -48,7 +48,7 @@ impl Target {
     }
 }
 
-/// What was read.
+/// The Node, its pods and the rules, as the cluster shows them now.
 pub(super) struct Read {
     pub(super) facts: Facts,
     pub(super) node: NodeName,

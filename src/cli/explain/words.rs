@@ -60,7 +60,7 @@ pub(super) fn what(explained: &PodExplanation) -> String {
     }
 }
 
-/// What decides that.
+/// In words, which rule, annotation, label, flag or default decides what a drain does with the pod.
 pub(super) fn why(explained: &PodExplanation, config: &DrainConfig) -> String {
     let why = match explained.decided_by {
         DecidedBy::Finished => "It has finished and holds no resources.".to_owned(),

@@ -161,7 +161,7 @@ pub(in crate::cli) struct Interruption {
     pub(in crate::cli) request: Option<RequestShown>,
 }
 
-/// Who asks for a drain.
+/// A request for the drain, as `status` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct RequestShown {

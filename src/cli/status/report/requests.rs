@@ -1,4 +1,4 @@
-//! The requests for a drain on a Node: who asks, and what is not obeyed.
+//! The requests for a drain on a Node: their names, and those that are not obeyed.
 
 use super::Reader;
 use crate::{
